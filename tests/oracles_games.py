@@ -164,18 +164,6 @@ def falling(values: Sequence[float], player: int, players: int) -> float:
     return math.fsum(max(-step, 0) * weight for step, weight in marginals(values, player, players))
 
 
-def interaction(values: Sequence[float], one: int, other: int, players: int) -> float:
-    """Grabisch and Roubens: |S|! (n - |S| - 2)! / (n - 1)! times the second difference."""
-    terms = []
-    for each in without(one, players):
-        if each >> other & 1:
-            continue
-        both = each | 1 << one | 1 << other
-        step = values[both] - values[each | 1 << one] - values[each | 1 << other] + values[each]
-        terms.append(step / ((players - 1) * math.comb(players - 2, each.bit_count())))
-    return math.fsum(terms)
-
-
 def changes(integers: Sequence[tuple[int, ...]], player: int, players: int) -> bool:
     """Whether a player ever changes an integer."""
     return any(integers[each | 1 << player] != integers[each] for each in without(player, players))

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError, base
+from refusals import refusal_of
 
 
 def test_a_file_is_written_whole_in_utf8_and_readable_by_others(tmp_path):
@@ -39,14 +40,24 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(AttributionLabError, match="is a folder: give the path of a file"):
-        base.check_writable(tmp_path)
-    with pytest.raises(AttributionLabError, match="there is no folder"):
-        base.check_writable(tmp_path / "no" / "out.txt")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (".", "is a folder: give the path of a file"),
+        ("no/out.txt", "there is no folder"),
+        ("x" * 300, "cannot write"),
+        ("a\0b", "cannot write"),
+    ],
+)
+def test_paths_that_cannot_be_written_are_refused_once(tmp_path, name, said):
+    message = refusal_of(base.check_writable, tmp_path / name)
+    assert said in message
+    assert message.count("cannot write") <= 1
+
+
+def test_a_path_without_permission_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(AttributionLabError, match="no permission"):
-        base.check_writable(tmp_path / "out.txt")
+    assert "no permission" in refusal_of(base.check_writable, tmp_path / "out.txt")
 
 
 @pytest.mark.usefixtures("links")
@@ -63,12 +74,6 @@ def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(AttributionLabError, match="is a device or pipe: give the path of a file"):
         base.check_writable(tmp_path / "pipe")
-
-
-def test_impossible_names_are_refused(tmp_path):
-    for name in ("x" * 300, "a\0b"):
-        with pytest.raises(AttributionLabError, match="cannot write"):
-            base.check_writable(tmp_path / name)
 
 
 @pytest.mark.usefixtures("links")
@@ -133,12 +138,6 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_refusal_is_not_wrapped_in_another(tmp_path):
-    with pytest.raises(AttributionLabError) as caught:
-        base.check_writable(tmp_path / "missing" / "file")
-    assert str(caught.value).count("cannot write") == 1
-
-
 def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
     target = tmp_path / "out"
     umask = os.umask(0o022)
@@ -175,17 +174,15 @@ def test_what_somebody_put_into_the_folder_meanwhile_stays(tmp_path):
 
 def test_folders_that_cannot_be_made_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    for name, message in (
+    for name, said in (
         ("file", "is not a folder"),
         ("file/out", "there is no folder"),
         ("no/out", "there is no folder"),
         ("x" * 300, "cannot make"),
         ("a\0b", "cannot make"),
+        ("/dev/null" if os.name == "posix" else "file", "is not a folder"),
     ):
-        with pytest.raises(AttributionLabError, match=message):
-            base.check_new_folder(tmp_path / name)
-    with pytest.raises(AttributionLabError, match="is not a folder"):
-        base.check_new_folder("/dev/null" if os.name == "posix" else tmp_path / "file")
+        assert said in refusal_of(base.check_new_folder, tmp_path / name)
 
 
 def test_json_is_written_whole_and_without_nan(tmp_path):

@@ -60,7 +60,6 @@ from .exact.integrals.integral import DoubleCopy as DoubleCopy
 from .exact.rounding import UNIT as UNIT
 from .exact.rounding import gradient_rounding as gradient_rounding
 from .exact.stepwise.replacement import checked_counts as checked_counts
-from .exact.stepwise.replacement import checked_image as checked_image
 from .exact.stepwise.replacement import checked_orders as checked_orders
 from .exact.stepwise.replacement import checked_pair as checked_pair
 from .exact.stepwise.replacement import each_trajectory as each_trajectory

@@ -25,6 +25,7 @@ from attributionlab.worlds.learned.trained import (
 )
 from attributionlab.worlds.learned.training import LEARNING_IMAGES, Recipe, rounded
 from cases import loaded
+from refusals import refusal_of, refused
 
 MOST_BYTES = 8_000_000
 KINDS = ("held_out", *INTERVENTIONS, "beside_colors")
@@ -79,6 +80,10 @@ def test_a_file_has_what_was_written(env, tmp_path, architecture):
     assert path.stat().st_size < 150_000
 
 
+def unread(path, said):
+    refused(TrainedNetwork.read, {"path": path}, {}, said)
+
+
 def test_a_network_that_is_not_certified_is_not_written(stated, tmp_path):
     failed = stated._replace(certificate=LearnedCertificate(**PASSED.__dict__ | {"signs": 0.5}))
     with pytest.raises(AttributionLabError, match=r"not certified: .*signs .* 0\.500, less than 0"):
@@ -90,39 +95,29 @@ def test_a_changed_file_is_refused(path):
     tensors = load_file(path)
     tensors["0.bias"][0] += 1
     save_file(tensors, path, entries(path))
-    with pytest.raises(
-        AttributionLabError, match=r"a\.safetensors has the digest .* changed after"
-    ):
-        TrainedNetwork.read(path)
+    unread(path, "a.safetensors has the digest ... changed after")
 
 
 @pytest.mark.parametrize("key", ["rule", "recipe", "certificate"])
 def test_a_changed_statement_is_refused(path, key):
     save_file(load_file(path), path, entries(path) | {key: entries(path)[key] + " "})
-    with pytest.raises(AttributionLabError, match="changed after certification"):
-        TrainedNetwork.read(path)
+    unread(path, "changed after certification")
 
 
 def test_a_failed_certificate_is_refused_though_its_digest_is_right(path):
     failed = LearnedCertificate(**PASSED.__dict__ | {"shapley": 0.9})
     signed(path, certificate=failed.to_text())
-    with pytest.raises(AttributionLabError, match=r"not certified: .*Shapley values .* 0\.900"):
-        TrainedNetwork.read(path)
+    unread(path, "not certified: ... Shapley values ... 0.900")
 
 
 def test_weights_of_another_shape_are_refused(path):
     tensors = load_file(path)
     signed(path, tensors | {"0.weight": torch.zeros(32, 3, 5, 5, dtype=torch.float16)})
-    with pytest.raises(
-        AttributionLabError, match=r"0\.weight has the shape \(32, 3, 5, 5\), and a"
-    ):
-        TrainedNetwork.read(path)
+    unread(path, "0.weight has the shape (32, 3, 5, 5), and a")
     signed(path, {name: value for name, value in tensors.items() if name != "0.weight"})
-    with pytest.raises(AttributionLabError, match=r"0\.weight has the shape None"):
-        TrainedNetwork.read(path)
+    unread(path, "0.weight has the shape None")
     signed(path, tensors, recipe=json.dumps(Recipe("vit", 0, 100)._asdict()))
-    with pytest.raises(AttributionLabError, match="a vit for this rule has"):
-        TrainedNetwork.read(path)
+    unread(path, "a vit for this rule has")
 
 
 @pytest.mark.parametrize(
@@ -138,19 +133,16 @@ def test_weights_of_another_shape_are_refused(path):
 )
 def test_other_statements_are_refused(path, changed, said):
     signed(path, **changed)
-    with pytest.raises(AttributionLabError, match=said):
-        TrainedNetwork.read(path)
+    unread(path, said)
 
 
 def test_other_files_are_refused(path, tmp_path):
     (tmp_path / "cut.safetensors").write_bytes(path.read_bytes()[:-10])
     (tmp_path / "text.safetensors").write_text("x")
     for name in ("cut", "text"):
-        with pytest.raises(AttributionLabError, match="truncated or not a safetensors file"):
-            TrainedNetwork.read(tmp_path / f"{name}.safetensors")
+        unread(tmp_path / f"{name}.safetensors", "truncated or not a safetensors file")
     save_file({"a": torch.zeros(1)}, tmp_path / "plain.safetensors")
-    with pytest.raises(AttributionLabError, match="is not a trained network"):
-        TrainedNetwork.read(tmp_path / "plain.safetensors")
+    unread(tmp_path / "plain.safetensors", "is not a trained network")
 
 
 def test_an_environment_with_a_trained_network_has_the_rules_images_and_truth(env, path, stated):
@@ -186,23 +178,19 @@ def test_a_classifier_has_probabilities_of_a_trained_network(tmp_path):
     other.truth(images + (images == 20), [0, 0])
 
 
-def test_another_rule_size_or_file_is_refused(path, tmp_path):
-    with pytest.raises(AttributionLabError, match="trained with image_size 24, but here it is 48"):
-        al.load("quadrants", image_size=48, trained=str(path))
-    with pytest.raises(AttributionLabError, match=r"trained with rule .* here it is 'orange': use"):
-        al.load("quadrants", **HOW, rule="orange", trained=str(path))
-    with pytest.raises(
-        AttributionLabError, match=r"no trained network at 'no\.safetensors': check"
-    ):
-        al.load("quadrants", **HOW, trained="no.safetensors")
-    with pytest.raises(
-        AttributionLabError, match=r"trained is 'cnn\.99': .*attributionlab train qu"
-    ):
-        al.load("quadrants", **HOW, trained="cnn.99")
-    with pytest.raises(AttributionLabError, match="parity has none"):
-        al.load("parity", **HOW, trained="cnn.0")
-    with pytest.raises(AttributionLabError, match="trained is 3: pass a text"):
-        al.load("quadrants", **HOW, trained=3)
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"image_size": 48}, "trained with image_size 24, but here it is 48"),
+        ({"rule": "orange"}, "trained with rule ... here it is 'orange': use"),
+        ({"trained": "no.safetensors"}, "no trained network at 'no.safetensors': check"),
+        ({"trained": "cnn.99"}, "trained is 'cnn.99': ... attributionlab train qu"),
+        ({"name": "parity", "trained": "cnn.0"}, "parity has none"),
+        ({"trained": 3}, "trained is 3: pass a text"),
+    ],
+)
+def test_another_rule_size_or_file_is_refused(path, how, said):
+    refused(al.load, {"name": "quadrants", **HOW, "trained": str(path)}, how, said)
 
 
 def test_a_file_that_was_replaced_is_refused_where_the_environment_is_made_again(path, stated):
@@ -216,7 +204,7 @@ def test_a_file_that_was_replaced_is_refused_where_the_environment_is_made_again
 
 def test_what_needs_an_exact_network_is_refused_in_one_line(path):
     env = al.load("quadrants", **HOW, trained=str(path))
-    for refused in (
+    for call in (
         lambda: env.camouflaged(0),
         lambda: env.with_implementation("plateau"),
         lambda: al.verify(env),
@@ -225,9 +213,7 @@ def test_what_needs_an_exact_network_is_refused_in_one_line(path):
         lambda: al.load("quadrants", **HOW, trained=str(path), implementation="plateau"),
         lambda: al.faithfulness_test("saliency", env, n=2),
     ):
-        with pytest.raises(AttributionLabError, match="network") as error:
-            refused()
-        assert "\n" not in str(error.value)
+        assert "network" in refusal_of(call)
 
 
 def test_a_method_is_scored_on_a_trained_network(path):

@@ -17,10 +17,11 @@ from captum.attr import (
 )
 
 import attributionlab as al
+from alternatives import of_tokens
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import app as cli
 from attributionlab.worlds.environment.files import TOKEN_WORLDS
-from attributionlab.worlds.environment.token_worlds import TokenEnvironment, alternatives_of
+from attributionlab.worlds.environment.token_worlds import TokenEnvironment
 from attributionlab.worlds.tokens.languages import LANGUAGES
 
 # What a report remarks on (kinks, noise of few samples) is not what is tested here.
@@ -110,7 +111,7 @@ def test_what_is_hidden_has_as_many_alternatives(name, thing):
     """Positive sets are disjoint, all of them asked; a sign turns all; queries share one token."""
     number = LANGUAGES[name].hidden[thing]
     for question in questions(name):
-        truths = alternatives_of(question, thing)
+        truths = of_tokens(question, thing)
         assert torch.equal(truths[0].signed, question.truth("logit").signed)
         if thing == "sign":
             assert len(truths) == number

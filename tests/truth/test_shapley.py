@@ -5,7 +5,6 @@ import random
 from decimal import Decimal
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -52,11 +51,6 @@ def test_every_coalition_is_asked_for_once_in_blocks():
     assert torch.cat(seen).tolist() == list(range(2**17))
     # An additive game: everybody has what he brings, up to the rounding of sums up to 136.
     assert values.tolist() == pytest.approx(range(17), abs=1e-12)
-
-
-def test_numpy_before_2_0_counts_the_players_of_a_coalition_too(monkeypatch):
-    monkeypatch.delattr(np, "bitwise_count", raising=False)
-    assert enumerated_shapley(lambda s: s.double().sum(1), 3).tolist() == [1.0, 1.0, 1.0]
 
 
 SMALL_COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=5)

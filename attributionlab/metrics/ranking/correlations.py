@@ -21,6 +21,7 @@ from attributionlab.base import (
     CONFIDENCE,
     AttributionLabError,
     Confidence,
+    Numbers,
     Resamples,
     Whole,
     Within,
@@ -93,7 +94,6 @@ def _points(name: str, values: Any) -> NDArray[np.float64]:
 Missing = Literal["refuse", "omit"]
 """What to do with a pair of which one value is NaN."""
 
-Numbers = NDArray[np.float64]
 Rows = Real[np.ndarray, "rows items"]
 
 

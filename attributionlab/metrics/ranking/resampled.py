@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int, Real
 
 from attributionlab.base import (
+    Numbers,
     applicable,
     checked_arguments,
     draw_again,
@@ -18,7 +19,6 @@ from attributionlab.base import (
 )
 from attributionlab.metrics.ranking.correlations import (
     CorrelationInterval,
-    Numbers,
     centered_ranks,
     row_correlations,
 )

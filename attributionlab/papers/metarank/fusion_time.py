@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import linalg
 
+from attributionlab.base import Numbers
 from attributionlab.metrics.ranking import meta_rank
 from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import curves
@@ -20,8 +20,6 @@ REPEATS = 5
 ROUNDING = 1e-9
 """Rounding of scores of size 1 from thousands of equations in float64."""
 OURS, BY_PAIRS = "Meta-Rank", "an equation for each pair"
-
-Numbers = NDArray[np.float64]
 
 
 def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:

@@ -1,6 +1,6 @@
 """What an environment takes: images of its box, targets that it has, counts up to its bound."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Int, Real
@@ -14,11 +14,11 @@ from attributionlab.base import (
     refuse_if,
     shown,
 )
-from attributionlab.worlds.environment.spec import EnvironmentSpec, known_colors
-from attributionlab.worlds.images.recipe import ImageRecipe
-from attributionlab.worlds.nets.networks import Network
-from attributionlab.worlds.rules.rule import Rule
+from attributionlab.worlds.environment.spec import known_colors
 from attributionlab.worlds.truth.masks import Counting
+
+if TYPE_CHECKING:
+    from attributionlab.worlds.environment.environment import Environment
 
 
 def refuse_absent(targets: Int[Tensor, " batch"], classes: int, name: str) -> None:
@@ -32,28 +32,19 @@ def refuse_absent(targets: Int[Tensor, " batch"], classes: int, name: str) -> No
 
 
 class Admission:
-    """The checks of one environment.
+    """The checks of one environment."""
 
-    `spec`, `network`, `recipe`: what the environment is made of. `counting`: what counts in it.
-    """
-
-    def __init__(
-        self,
-        spec: EnvironmentSpec,
-        network: Network,
-        recipe: ImageRecipe,
-        counting: Counting | Rule,
-    ) -> None:
-        self.spec, self.network, self.recipe, self.counting = spec, network, recipe, counting
+    def __init__(self, env: "Environment") -> None:
+        self.env = env
 
     def images(self, images: Any) -> Real[Tensor, "batch channels height width"]:
         """Images, if they are integers in the valid box."""
-        side, channels = self.recipe.image_size, self.recipe.channels
+        side, channels = self.env.recipe.image_size, self.env.recipe.channels
         shape_is_right = isinstance(images, Tensor) and images.shape[1:] == (channels, side, side)
         if not shape_is_right or not len(images):
             shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
             raise AttributionLabError(
-                f"images are {shape}: {self.spec.name} takes a tensor of shape (B, {channels}, "
+                f"images are {shape}: {self.env.spec.name} takes a tensor of shape (B, {channels}, "
                 f"{side}, {side}), B at least 1"
             )
         checked: Tensor = images
@@ -90,7 +81,7 @@ class Admission:
                 f"each of the {n} images"
             )
         indices: Tensor = targets.long()
-        refuse_absent(indices, self.network.classes, self.spec.name)
+        refuse_absent(indices, self.env.network.classes, self.env.spec.name)
         return indices
 
     def check_counts(
@@ -102,21 +93,21 @@ class Admission:
 
         With baselines no mixture of an image and its baseline may have more.
         """
-        if self.network.max_count >= self.recipe.image_size**2:
+        if self.env.network.max_count >= self.env.recipe.image_size**2:
             return
         if baselines is None:
-            most = int(self.counting.counts(images).max())
+            most = int(self.env.counting.counts(images).max())
         else:
-            counted, absent = (self.counting.classes_of(each) for each in (images, baselines))
+            counted, absent = (self.env.counting.classes_of(each) for each in (images, baselines))
             most = max(
                 int(((counted == index) | (absent == index)).sum((1, 2, 3)).max())
-                for index in range(self.network.classes)
+                for index in range(self.env.network.classes)
             )
-        if most > self.network.max_count:
+        if most > self.env.network.max_count:
             what = "an image" if baselines is None else "an image mixed with its baseline"
             raise AttributionLabError(
-                f"{self.spec.name}: {what} has {most} counted pixels, but the network is exact up "
-                f"to {self.network.max_count}: use smaller patches or a larger max_count"
+                f"{self.env.spec.name}: {what} has {most} counted pixels, but the network is exact up "
+                f"to {self.env.network.max_count}: use smaller patches or a larger max_count"
             )
 
     def unseen(
@@ -127,10 +118,10 @@ class Admission:
         They set off redundant channels, or graded detectors answer them; none where they count for
         nothing.
         """
-        is_graded = self.network.equal_on == "palette"
-        if not is_graded and not self.network.effective.get("redundant_strength"):
+        is_graded = self.env.network.equal_on == "palette"
+        if not is_graded and not self.env.network.effective.get("redundant_strength"):
             return torch.zeros_like(images[:, :1], dtype=torch.bool)
-        return Counting(known_colors(self.spec)).classes_of(images) < 0
+        return Counting(known_colors(self.env.spec)).classes_of(images) < 0
 
     def check_colors(
         self, images: Real[Tensor, "batch channels height width"], remedy: str = ""
@@ -142,11 +133,11 @@ class Admission:
             color = tuple(int(value) for value in images[i, :, y, x])
             what = remedy or (
                 "no mask holds there; use the environment's own images"
-                if self.network.equal_on == "palette"
+                if self.env.network.equal_on == "palette"
                 else "no mask holds there; set redundant_strength=0 or use the environment's own images"
             )
             raise AttributionLabError(
-                f"image {i} has {int(unseen[i].sum())} pixels of colors that {self.spec.name} was "
+                f"image {i} has {int(unseen[i].sum())} pixels of colors that {self.env.spec.name} was "
                 f"not made for, the first {color} at {(y, x)}: {what}"
             )
 
@@ -154,11 +145,11 @@ class Admission:
         verb, have = ("is", "has") if name.startswith("the ") else ("are", "have")
         if values.is_complex() or values.dtype == torch.bool:
             raise AttributionLabError(f"{name} {verb} {values.dtype}: pass float32 numbers")
-        top = self.network.highest
+        top = self.env.network.highest
         outside = ~((values >= 0) & (values <= top) & (values == values.round()))
         if outside.any():
             where = tuple(int(i) for i in outside.nonzero()[0])
             raise AttributionLabError(
-                f"{name} {have} the value {float(values[where]):g} at {where}: {self.spec.name} "
+                f"{name} {have} the value {float(values[where]):g} at {where}: {self.env.spec.name} "
                 f"takes integers in [0, {top}], not scaled or normalized ones"
             )

@@ -1,20 +1,23 @@
 """What each pixel contributes, answered by one definition after the other."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float, Float64, Int
-from torch import Tensor, nn
+from jaxtyping import Float, Float64
+from torch import Tensor
 
 from attributionlab.base.exact import path_integral, single_replacements
 from attributionlab.worlds.rules.game import RuleGame
 from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.truth.definitions import Definition, DefinitionName, Source, Truths
 from attributionlab.worlds.truth.games import CountingGame, Solution
-from attributionlab.worlds.truth.masks import Counting, Output
+from attributionlab.worlds.truth.masks import Output
 from attributionlab.worlds.truth.sampling import SampledShapley, sampled_shapley
+
+if TYPE_CHECKING:
+    from attributionlab.worlds.environment.environment import Environment
 
 STANDARD_ERRORS = 3
 """How many of them an estimate is taken to be off at most."""
@@ -37,33 +40,44 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
 class Contributions:
     """Images, the output to explain, and what an absent pixel has instead of its value.
 
-    - `model`, `explained`: the network whose logits are exact, and the one whose output is explained.
-    - `counting`: what counts.
+    `env` and all others: as for `Environment.truths`.
+
     - `place`: where the answers shall lie.
-    - `images`, `baselines` (B, C, H, W): in the valid box, of the model's type and on its device.
-    - `targets`: which output is explained.
-    - `output`: the kind of that output.
+    - `images`, `baselines` (B, C, H, W): in the valid box, of the network's type and on its device.
     - `is_counting`: whether no mixture of an image and its baseline has a color that disturbs the
       counts.
-    - `precision`: largest standard error of an estimate; `SHARE` of the largest change by default.
+
+    Raises AttributionLabError for what the environment does not take.
     """
 
-    model: nn.Module
-    explained: nn.Module
-    counting: Counting | Rule
-    temperature: float | None
-    place: torch.device
-    images: Tensor
-    baselines: Tensor
-    targets: Int[Tensor, " batch"]
-    output: Output
-    is_counting: bool
-    precision: float | None
-    seed: int
+    def __init__(
+        self,
+        env: "Environment",
+        images: Any,
+        targets: Any,
+        output: Output | None,
+        baseline: Any,
+        precision: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.counting, self.temperature = env.counting, env.temperature
+        self.precision, self.seed = precision, seed
+        self.output = env.checked_output(output)
+        self.model, self.explained = env.model, env.explained_model(self.output)
+        admission = env.admission
+        images = admission.images(images)
+        self.place, images = images.device, images.to(env.device)
+        self.targets = admission.targets(targets, len(images)).to(env.device)
+        baselines = admission.baselines(env.baseline if baseline is None else baseline, images)
+        admission.check_counts(images, baselines)
+        disturbed = admission.unseen(images).any() or admission.unseen(baselines).any()
+        if env.rule:  # a rule's game is known for baselines that it does not count
+            disturbed |= (self.counting.classes_of(baselines) >= 0).any()
+        self.is_counting = not disturbed
+        self.images, self.baselines = images.float(), baselines.float()
 
     @cached_property
     def games(self) -> list[CountingGame] | list[RuleGame]:
@@ -162,8 +176,9 @@ class Contributions:
             yield self._evaluated("insertion")
         yield self.shapley()
         yield self._path_integral()
-        if self.is_counting and all(game.has_closed_count_path for game in self.games):
-            yield self._solved("count-path", [game.count_path() for game in self.games])
+        paths = [game for game in self.games if isinstance(game, CountingGame)]
+        if self.is_counting and paths and all(game.has_closed_count_path for game in paths):
+            yield self._solved("count-path", [game.count_path() for game in paths])
 
     def _evaluated(self, name: DefinitionName) -> Definition:
         """Ablation or insertion from the network's outputs after each single replacement."""

@@ -16,12 +16,10 @@ from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
     Dependence,
-    Images,
     Name,
     NotNegative,
     Replacement,
     Seed,
-    Whole,
     checked_arguments,
     checked_targets,
     dependence,
@@ -176,6 +174,7 @@ class CustomEnvironment(Environment):
     """
 
     has_roles: ClassVar[bool] = False
+    _one_output: ClassVar[str] = "network of the user's"
 
     def __init__(
         self,
@@ -193,6 +192,7 @@ class CustomEnvironment(Environment):
         self.overrides = {} if name == "custom" else {"name": name}
         self.model, self.layers = model, dict(layers or {})
         self.softmax_model = self.temperature = None
+        self.device = torch.device("cpu")
         self.images = images.detach().clone(memory_format=torch.contiguous_format)
         self.classes = outputs.shape[1]
         self.image_shape = tuple(images.shape[1:])  # type: ignore[assignment]
@@ -207,7 +207,6 @@ class CustomEnvironment(Environment):
         if baseline is not None:
             value = baseline if isinstance(baseline, Tensor) else torch.tensor(float(baseline))
             self.baseline = self.baseline + value.detach().cpu().float()
-        self.device = torch.device("cpu")
         self.intervened: Intervened | None = None
         self.tolerance = 0.0
         self.spec = self._spec()
@@ -263,14 +262,8 @@ class CustomEnvironment(Environment):
             seed=0,
         )
 
-    @checked_arguments
-    def dataset(self, n: Images | None = None, seed: Whole | None = None) -> SampleDataset:
-        """n of the N images, all by default, drawn without replacement: a data set of `Sample`.
-
-        Sample i depends on seed and i, not on n. Labels are the targets.
-        """
-        n = len(self.images) if n is None else n
-        seed = 0 if seed is None else seed
+    def _samples(self, n: int, seed: int) -> SampleDataset:
+        """N of the images, drawn without replacement; labels are the targets."""
         if n > len(self.images):
             raise AttributionLabError(
                 f"n is {n}, and there are {len(self.images)} images: take a smaller n, or pass more "
@@ -396,10 +389,8 @@ class OwnSamples(SampleDataset):
         self.env, self.n, self.seed = env, n, seed
         self.order = np.random.default_rng(seed).permutation(len(env.images))
 
-    def __getitem__(self, index: int) -> Sample:
-        if not -self.n <= index < self.n:
-            raise IndexError(f"sample {index} of {self.n}")
-        row = int(self.order[index % self.n])
+    def _sample(self, index: int) -> Sample:
+        row = int(self.order[index])
         image = self.env.images[row].clone()
         patches = torch.zeros(image.shape[1:], dtype=torch.int64)
         return Sample(image, self.env.image_targets[row], patches)

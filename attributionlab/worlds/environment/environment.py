@@ -73,6 +73,8 @@ class Environment:
 
     has_roles: ClassVar[bool] = True
     is_of_tokens: ClassVar[bool] = False
+    _one_output: ClassVar[str] = "regression"
+    """what has one output, in words"""
     features: tuple[str, ...] | None = None  # what a random world asks (`random_rules.FEATURES`)
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
@@ -85,7 +87,7 @@ class Environment:
         self.model: nn.Module = network.model
         self.layers = network.layers
         self.counting = counting_of(spec)
-        self.admission = Admission(spec, network, recipe, self.counting)
+        self.admission = Admission(self)
         self.max_value = network.highest
         self.classes = network.classes
         self.image_shape = (recipe.channels, recipe.image_size, recipe.image_size)
@@ -172,7 +174,9 @@ class Environment:
             A data set of `Sample`; sample i does not depend on n.
         """
         n = self.spec.size if n is None else n
-        seed = self.spec.seed if seed is None else seed
+        return self._samples(n, self.spec.seed if seed is None else seed)
+
+    def _samples(self, n: int, seed: int) -> SampleDataset:
         keep = bool(self.spec.constants.get("keep_degenerate", False))
         accept = Accept(self.counting, self.network.max_count, keep)
         return SampleDataset(self.recipe, accept, n, seed)
@@ -452,7 +456,7 @@ class Environment:
         >>> bool((truths["shapley"].values == truths["ablation"].values).all())
         True
         """
-        contributions = self._contributions(images, targets, output, baseline, precision, seed)
+        contributions = Contributions(self, images, targets, output, baseline, precision, seed)
         truths = contributions.truths()
         if truths["shapley"].source == "estimate":
             _tell_if_coarse(contributions)
@@ -494,7 +498,7 @@ class Environment:
             For what `truth` refuses, and for baselines without a closed form; the message then suggests
             `sampled_shapley`.
         """
-        contributions = self._contributions(image[None], [target], output, baseline)
+        contributions = Contributions(self, image[None], [target], output, baseline)
         remedy = "there is no closed form; `sampled_shapley` estimates the values"
         self.admission.check_colors(contributions.images, remedy)
         self.admission.check_colors(contributions.baselines, remedy)
@@ -533,7 +537,7 @@ class Environment:
         AttributionLabError
             For what `truths` refuses.
         """
-        found = self._contributions(image[None], [target], output, baseline, precision, seed)
+        found = Contributions(self, image[None], [target], output, baseline, precision, seed)
         _tell_if_coarse(found)
         return found.samples[0]
 
@@ -544,44 +548,10 @@ class Environment:
         if output not in get_args(Output):
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
-            what = "regression" if self.has_roles else "network of the user's"
-            only = f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
-            raise AttributionLabError(only)
+            raise AttributionLabError(
+                f"{self.name} is a {self._one_output}: its only output is 'logit', not {output!r}"
+            )
         return output
-
-    def _contributions(
-        self,
-        images: Any,
-        targets: Any,
-        output: Output | None,
-        baseline: Any,
-        precision: float | None = None,
-        seed: int = 0,
-    ) -> Contributions:
-        output = self.checked_output(output)
-        images = self.admission.images(images)
-        place, images = images.device, images.to(self.device)
-        targets = self.admission.targets(targets, len(images)).to(self.device)
-        absent = self.baseline if baseline is None else baseline
-        baselines = self.admission.baselines(absent, images)
-        self.admission.check_counts(images, baselines)
-        disturbed = self.admission.unseen(images).any() or self.admission.unseen(baselines).any()
-        if self.rule:  # a rule's game is known for baselines that it does not count
-            disturbed |= (self.counting.classes_of(baselines) >= 0).any()
-        return Contributions(
-            model=self.model,
-            explained=self.explained_model(output),
-            counting=self.counting,
-            temperature=self.temperature,
-            place=place,
-            images=images.float(),
-            baselines=baselines.float(),
-            targets=targets,
-            output=output,
-            is_counting=not disturbed,
-            precision=precision,
-            seed=seed,
-        )
 
 
 def _tell_if_coarse(contributions: Contributions) -> None:

@@ -40,8 +40,8 @@ and how probable it is, as it was:
   everything but their two colors stays the same.
 
 The numbers m stand in an environment's design, in the table ``[hidden]``, as far as the positive
-sets are disjoint; `alternatives` makes the truths, and tests/environment/test_hidden.py looks at
-them in 200 questions of each environment. Other claims have other sets, and tables of their own:
+sets are disjoint; tests/alternatives.py makes the truths, and tests/environment/test_hidden.py looks
+at them in 200 questions of each environment. Other claims have other sets, and tables of their own:
 
 - "overall" asks for relevant pixels: ``[hidden.overall]``. They are the same whatever sign and
   context are, and for all classes of a softmax of counts.
@@ -56,21 +56,17 @@ the left side is at most :math:`\sum \max(0, 3 t' - 1)`. Where this sum is no la
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import combinations, permutations
+from itertools import permutations
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
-
-import torch
 
 from attributionlab.base import AttributionLabError, Within, nearest
 from attributionlab.worlds.environment.roles import Renaming, Roles, renamed_count
 from attributionlab.worlds.images.scenes import Scene
 from attributionlab.worlds.rules.expressions import Count
 from attributionlab.worlds.rules.rule import Rule
-from attributionlab.worlds.truth.masks import Output, Truth, mask
 
 if TYPE_CHECKING:
     from attributionlab.worlds.environment.environment import Environment
-    from attributionlab.worlds.environment.questions import Question
 
 CLAIMS = ("signed", "overall", "positive", "positive-smoothed", "agreed")
 HIDDEN = ("roles", "target", "place", "color", "sign", "context")
@@ -125,19 +121,6 @@ def hidden_in(env: "Environment", claim: str = "signed") -> dict[str, int]:
     return {thing: int(table[thing]) for thing in asked if thing in table}
 
 
-def bounds_of(envs: Iterable["Environment"], claim: str) -> dict[str, float | None]:
-    """For each thing that a claim asks, how probable a solved question is at most without it.
-
-    The least 1/m of the environments that hide it; None where none does.
-    """
-    tables = [hidden_in(env, claim) for env in envs]
-    bounds: dict[str, float | None] = {}
-    for thing in asked_by(claim):
-        numbers = [table[thing] for table in tables if thing in table]
-        bounds[thing] = 1 / max(numbers) if numbers else None
-    return bounds
-
-
 def still_hidden(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """A design's table after some constants were changed: whole, or nothing if it may be wrong then."""
     least, size = table.get(LEAST_SIZE, 1), overrides.get("image_size")
@@ -186,86 +169,3 @@ def turns(
         if len(powers) > len(best) and all(each.isdisjoint(taken) for each in moved):
             best = powers
     return best
-
-
-def alternatives(question: "Question", thing: str, output: Output) -> list[Truth]:
-    """The truths of a question that are equally likely for who does not see one thing, its own first.
-
-    Network and image are made anew where they hide the thing: roles, place and sign change what the
-    network counts; color and context change the colors of the image's pixels.
-
-    `question`: of an environment, whose table this does not read. `thing`: one of `HIDDEN`.
-
-    Result: each of one image, (1, 1, H, W); the own truth alone where the thing is not hidden.
-    """
-    if thing not in HIDDEN:
-        raise AttributionLabError(f"thing is {thing!r}: {nearest(str(thing), HIDDEN)}")
-    if question.world is not None:
-        return _in_world(question, thing, output)
-    classes, cells = question.env.classes, len(question.values)
-
-    def network(step: int, target: int) -> Truth:
-        counted = torch.full((cells + 1,), -1)
-        for index, cell in enumerate(question.roles):
-            counted[(cell + step) % cells] = index
-        return mask(counted[question.cells][None, None], torch.tensor([target]), output)
-
-    if thing == "target":
-        return [network(0, (question.target + step) % classes) for step in range(classes)]
-    if thing == "roles":
-        return [network(step, question.target) for step in range(cells)]
-    if thing == "color":
-        turned = (question.values[step:] + question.values[:step] for step in range(cells))
-        pixels = (dict(zip(question.values, each, strict=True)) for each in turned)
-        return [_recolored(question, each, output) for each in pixels]
-    return [network(0, question.target)]
-
-
-def _in_world(question: "Question", thing: str, output: Output) -> list[Truth]:
-    """The same in a world from a rule."""
-    assert question.world is not None
-    env, world, role = question.env, question.world.roles, question.world.role
-    assert isinstance(env.counting, Rule)
-    assert isinstance(env.recipe, Scene)
-    rule, space, own = env.counting, Roles(env.counting, env.recipe), question.target
-
-    def network(renaming: Renaming) -> Truth:
-        return world.truth_of(rule, renaming, own, output)
-
-    def image(renaming: Renaming) -> Truth:
-        shades = rule.places.shades
-        pixels: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for old, new in renaming.items():
-            pixels |= zip(shades[old], shades[new], strict=True)
-        return _recolored(question, pixels, output)
-
-    make = image if thing in ("color", "context") else network
-    if thing == "target":
-        targets = [(own + step) % env.classes for step in range(env.classes)]
-        return [world.truth(role, target, output) for target in targets]
-    if thing in ("sign", "context"):
-        truth = world.truth(role, own, output)
-        for group, _ in sorted(space.colors, key=lambda each: len(each[0])):
-            for one, other in combinations(group, 2):
-                swapped = make({one: other, other: one})
-                if truth.signed.any() and swapped.signed.equal(-truth.signed):
-                    return [truth, swapped]
-        return [truth]
-    asked = world.asked(role, own, output)
-    positive, unasked = (
-        {count for count in rule.counts_used if world.kinds.sees[count][kinds].any()}
-        for kinds in (asked.signed > 0, asked.mixed | ~asked.asked)
-    )
-    return [make(each) for each in turns(positive, positive | unasked, exchanges(space, thing))]
-
-
-def _recolored(
-    question: "Question", pixels: Mapping[tuple[int, ...], tuple[int, ...]], output: Output
-) -> Truth:
-    """The truth of a question's image after some pixels have taken other values."""
-    image = question.image.clone()
-    for old, new in pixels.items():
-        image[:, (question.image == torch.tensor(old)[:, None, None]).all(0)] = torch.tensor(
-            new, dtype=image.dtype
-        )[:, None]
-    return question.env.truth(image[None], torch.tensor([question.target]), output)

@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Float64
@@ -110,10 +109,8 @@ def intervene(
         null = asked & ~relevant
         found.null += int(null.sum())
         if null.any():
-            found.wrong += _wrong_null(game, null, index, generator)
-        effects = _effects(game, relevant, null, passes // len(truths), generator)
-        if effects is not None:
-            _read(found, effects, signed, index, images.shape[3])
+            found.wrong += _wrong_null(game, null, generator)
+        _try_relevant(found, game, relevant, null, signed, passes // len(truths), generator)
         found.passes += game.passes
     return found
 
@@ -201,7 +198,7 @@ def _precise(model: nn.Module, image: Tensor) -> tuple[nn.Module, torch.dtype]:
     return model, torch.float32
 
 
-def _wrong_null(game: _Game, null: Tensor, index: int, generator: torch.Generator) -> list[str]:
+def _wrong_null(game: _Game, null: Tensor, generator: torch.Generator) -> list[str]:
     """A pixel called irrelevant that changes the output, in a sentence; nothing without any."""
     others = torch.rand(PAIRS, len(null), generator=generator) < 0.5
     replaced = torch.rand(PAIRS, len(null), generator=generator) < 0.5
@@ -229,32 +226,28 @@ def _wrong_null(game: _Game, null: Tensor, index: int, generator: torch.Generato
     beside = int(others[pair].sum()) + low
     with_others = f" (with {beside:,} other pixels replaced)" if beside else ""
     return [
-        f"image {index}, pixel {pixel}: irrelevant by the truth, but the baseline's value there "
+        f"image {game.index}, pixel {pixel}: irrelevant by the truth, but the baseline's value there "
         f"changes output {game.target} from {outputs[low]:.7g} to {outputs[high]:.7g}{with_others}"
     ]
 
 
-class _Effects(NamedTuple):
-    """What single pixels change."""
-
-    pixels: Tensor
-    """(P,), flat indices"""
-    changes: Tensor
-    """(coalitions, P), of the output as the pixel comes"""
-    tolerance: float
-
-
-def _effects(
-    game: _Game, relevant: Tensor, null: Tensor, passes: int, generator: torch.Generator
-) -> _Effects | None:
-    """What relevant pixels change, alone and in random orders; None without any."""
+def _try_relevant(
+    found: Intervened,
+    game: _Game,
+    relevant: Tensor,
+    null: Tensor,
+    signed: Tensor,
+    passes: int,
+    generator: torch.Generator,
+) -> None:
+    """Add what relevant pixels change, alone and in random orders."""
     pixels = relevant.nonzero().flatten()
     left = passes - game.passes
     most = max(1, left // 2 - 1)  # one pass alone and one in an order
     pixels = pixels[torch.randperm(len(pixels), generator=generator)[:most]].sort().values
     count = len(pixels)
     if not count:
-        return None
+        return
     alone = torch.zeros(count + 1, len(relevant), dtype=torch.bool)
     alone[torch.arange(count), pixels] = True
     outputs = game(alone)
@@ -268,15 +261,11 @@ def _effects(
         absent[:, pixels] = torch.arange(count + 1)[:, None] <= arrives
         outputs = game(absent)
         changes.append((outputs[1:] - outputs[:-1])[arrives])
-    return _Effects(pixels, torch.stack(changes), game.tolerance)
-
-
-def _read(found: Intervened, effects: _Effects, signed: Tensor, image: int, width: int) -> None:
-    """Add what the effects say of the pixels' truth."""
-    up, down = ((sign * effects.changes > effects.tolerance).any(0).tolist() for sign in (1, -1))
-    found.tried += len(effects.pixels)
-    for pixel, raised, lowered in zip(effects.pixels.tolist(), up, down, strict=True):
-        place = (image, *divmod(pixel, width))
+    effects = torch.stack(changes)  # (coalitions, P), of the output as the pixel comes
+    up, down = ((sign * effects > game.tolerance).any(0).tolist() for sign in (1, -1))
+    found.tried += count
+    for pixel, raised, lowered in zip(pixels.tolist(), up, down, strict=True):
+        place = (game.index, *divmod(pixel, game.image.shape[2]))
         sign = int(signed[pixel])
         if not (raised or lowered):
             found.unmoved.append(place)

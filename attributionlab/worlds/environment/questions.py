@@ -168,12 +168,12 @@ class Questions:
         """
         if self._in_worlds:
             return self._in_worlds[index % len(self._in_worlds)].question(index, network)
-        if self.env.is_of_tokens:
-            return cast("TokenEnvironment", self.env).drawn_question(self.seed, index, network)
         looks, rng = (
             np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
             for key in ((index, LOOKS), (index, ROLES, network))
         )
+        if self.env.is_of_tokens:
+            return cast("TokenEnvironment", self.env).drawn_question(looks, rng)
         drawing = draw(self._recipe, self.seed, index, self._accept)
         image = torch.from_numpy(drawing.image).float()
         if self._world is not None:

@@ -56,7 +56,10 @@ class SampleDataset(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         if not -self.n <= index < self.n:
             raise IndexError(f"sample {index} of {self.n}")
-        drawing = draw(self.recipe, self.seed, index % self.n, self.accept)
+        return self._sample(index % self.n)
+
+    def _sample(self, index: int) -> Sample:
+        drawing = draw(self.recipe, self.seed, index, self.accept)
         image = torch.from_numpy(drawing.image).float()
         label = self.accept.counting.labels(image[None])[0]
         return Sample(image, label, torch.from_numpy(drawing.patches).long())

@@ -15,23 +15,20 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
-    Images,
     Name,
     Text,
-    Whole,
     checked_arguments,
     own_arithmetic,
     plain_torch,
 )
 from attributionlab.worlds.environment.admission import Admission
 from attributionlab.worlds.environment.environment import Environment
-from attributionlab.worlds.environment.questions import LOOKS, REFERENCES, ROLES, Question
+from attributionlab.worlds.environment.questions import REFERENCES, Question, Questions
 from attributionlab.worlds.environment.samples import Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec
 from attributionlab.worlds.environment.world_questions import WorldQuestion
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.game import Asked
-from attributionlab.worlds.rules.rule import MASKS
 from attributionlab.worlds.tokens.game import MOST_ACTIVE, asked_of, contributions, moves
 from attributionlab.worlds.tokens.languages import (
     LANGUAGES,
@@ -94,8 +91,7 @@ class Meaning:
         """What is asked of each token."""
         rows = zip(self.of(images), targets, strict=True)
         found = [_asked(self.language, tuple(row.tolist()), target) for row, target in rows]
-        masks = (np.stack([getattr(each, name) for each in found]) for name in MASKS)
-        return Truth(*(torch.from_numpy(each)[:, None, None].to(images.device) for each in masks))
+        return Truth.joined([each.truth() for each in found]).to(images.device)
 
 
 @lru_cache(maxsize=4096)
@@ -118,8 +114,7 @@ class TokenRoles:
     def truth(self, role: int, target: int, output: Output) -> Truth:
         """The truth of the sequence in a role."""
         sequence = np.array(self.renamings[role])[self.ids]
-        found = _asked(self.language, tuple(sequence.tolist()), target)
-        return Truth(*(torch.from_numpy(getattr(found, name))[None, None, None] for name in MASKS))
+        return _asked(self.language, tuple(sequence.tolist()), target).truth()
 
 
 class TokenEnvironment(Environment):
@@ -132,6 +127,7 @@ class TokenEnvironment(Environment):
     """
 
     is_of_tokens = True
+    _one_output = "world of tokens"
 
     def __init__(self, language: Language, length: int, roles: Sequence[int] | None = None) -> None:
         identity = range(len(language.roles) + 1)
@@ -142,6 +138,8 @@ class TokenEnvironment(Environment):
         self.spec = self._spec()
         self.name = self.reference = language.name
         self.maker, self.overrides = "load", {}
+        self.softmax_model = self.temperature = None
+        self.device = torch.device("cpu")
         self.model = deepcopy(_network(language, length))
         if roles is not None:
             self.embedding.weight.data = self.embedding.weight.data[list(roles)]
@@ -153,10 +151,8 @@ class TokenEnvironment(Environment):
             *(self.model, self.layers, self.classes, len(self.words), 1, length),  # type: ignore
             budgets=[],
         )
-        self.admission = Admission(self.spec, self.network, None, self.counting)  # type: ignore
-        self.softmax_model = self.temperature = None
+        self.admission = Admission(self)
         self.baseline = torch.eye(len(self.words))[0][:, None, None]
-        self.device = torch.device("cpu")
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse what only an environment of images has."""
@@ -224,10 +220,8 @@ class TokenEnvironment(Environment):
         """The words of a sequence."""
         return [self.words[index] for index in image[:, 0].argmax(0).tolist()]
 
-    @checked_arguments
-    def dataset(self, n: Images | None = None, seed: Whole | None = None) -> SampleDataset:
-        """Samples 0 to n - 1, as of `Environment.dataset`; each token is a patch of its own."""
-        n, seed = self.spec.size if n is None else n, self.spec.seed if seed is None else seed
+    def _samples(self, n: int, seed: int) -> SampleDataset:
+        """Each token is a patch of its own."""
         return TokenSamples(self, n, seed)
 
     @checked_arguments
@@ -279,14 +273,6 @@ class TokenEnvironment(Environment):
         """Refused, as `camouflaged`."""
         self.camouflaged(0)
 
-    def checked_output(self, output: str | None) -> Output:
-        """The one output there is."""
-        if output not in (None, "logit"):
-            raise AttributionLabError(
-                f"{self.name} is a world of tokens: its only output is 'logit', not {output!r}"
-            )
-        return "logit"
-
     def _check(self, images: Tensor) -> None:
         """Refuse what is no one-hot image of a sequence."""
         fits = images.shape[1:] == self.image_shape
@@ -299,12 +285,8 @@ class TokenEnvironment(Environment):
 
     # Questions
 
-    def drawn_question(self, seed: int, index: int, network: int) -> Question:
-        """Question `index`: words are given roles anew, for the sequence and for the network."""
-        looks, rng = (
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-            for key in ((index, LOOKS), (index, ROLES, network))
-        )
+    def drawn_question(self, looks: np.random.Generator, rng: np.random.Generator) -> Question:
+        """A question: words are given roles anew, for the sequence and for the network."""
         for _ in range(MOST_DRAWN):
             sequence = self._drawn(looks)
             words = np.append(0, 1 + looks.permutation(len(self.words) - 1))  # role -> id
@@ -402,10 +384,8 @@ class TokenSamples(SampleDataset):
     def __init__(self, env: TokenEnvironment, n: int, seed: int) -> None:
         self.env, self.n, self.seed = env, n, seed
 
-    def __getitem__(self, index: int) -> Sample:
-        if not -self.n <= index < self.n:
-            raise IndexError(f"sample {index} of {self.n}")
-        stream = np.random.SeedSequence(self.seed, spawn_key=(index % self.n,))
+    def _sample(self, index: int) -> Sample:
+        stream = np.random.SeedSequence(self.seed, spawn_key=(index,))
         env, rng = self.env, np.random.default_rng(stream)
         row = env._drawn(rng, labelled=True)
         image = env.one_hot(torch.from_numpy(np.argsort(env.meaning.roles)[row])[None])
@@ -449,7 +429,7 @@ def _made(
         env.maker, env.reference, env.overrides = maker, reference, dict(overrides)
         env.dataset(1)[0]  # an impossible one fails here and not when it is used
         for index in range(TRIED if env.length > MOST_ACTIVE else 0):
-            env.drawn_question(0, index, 0)
+            Questions(env).question(index)
     return env
 
 
@@ -512,29 +492,3 @@ def token_world(
         )
     given = {"words": words, "length": length} | ({} if name is None else {"name": name})
     return _made(language, "token_world", rule if isinstance(rule, str) else dict(rule), given)
-
-
-def alternatives_of(question: Question, thing: str) -> list[Truth]:
-    """The truths of a question that are equally likely for who does not see one thing, its own first.
-
-    As `attributionlab.worlds.environment.hidden.alternatives`: powers of the language's turn, the
-    classes for "target", and for "context" all queries of the sequence in place of its last token.
-    """
-    env = question.env
-    assert isinstance(env, TokenEnvironment)
-    language = env.language
-    sequence = env.meaning.of(question.image[None])[0]
-    if thing == "target":
-        rows = [(sequence, (question.target + k) % env.classes) for k in range(env.classes)]
-    elif thing == "context":
-        queries = sorted({*sequence[:-1:2].tolist()}, key=lambda query: query != sequence[-1])
-        rows = [(np.append(sequence[:-1], query), question.target) for query in queries]
-    else:
-        turn, rows = np.array(env._turned(language.turns[thing])), [(sequence, question.target)]
-        while not np.array_equal(turned := turn[rows[-1][0]], sequence):
-            rows.append((turned, question.target))
-    found = [_asked(language, tuple(row.tolist()), target) for row, target in rows]
-    return [
-        Truth(*(torch.from_numpy(getattr(each, name))[None, None, None] for name in MASKS))
-        for each in found
-    ]

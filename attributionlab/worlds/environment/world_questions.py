@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError
@@ -15,7 +14,7 @@ from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.roles import Renaming, Roles, renamed_counts
 from attributionlab.worlds.rules.game import Asked, placed
 from attributionlab.worlds.rules.kinds import Kinds, kinds_of
-from attributionlab.worlds.rules.rule import MASKS, Rule
+from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.truth.masks import Output, Truth
 
 
@@ -51,17 +50,7 @@ class WorldRoles:
 
     def truth(self, role: int, target: int, output: Output) -> Truth:
         """The truth of the image in a role."""
-        return self._on_pixels(self.asked(role, target, output))
-
-    def truth_of(self, rule: Rule, renaming: Renaming, target: int, output: Output) -> Truth:
-        """The truth of the image for a rule in some role, after a further renaming."""
-        temperature = self.temperature if output == "probability" else None
-        counts = renamed_counts(rule, renaming)
-        return self._on_pixels(self.kinds.asked(rule.expressions, counts, target, temperature))
-
-    def _on_pixels(self, asked: Asked) -> Truth:
-        found = placed(asked, self.kinds.labels)
-        return Truth(*(torch.from_numpy(getattr(found, name)[None, None]) for name in MASKS))
+        return placed(self.asked(role, target, output), self.kinds.labels).truth()
 
 
 @dataclass(frozen=True, eq=False)

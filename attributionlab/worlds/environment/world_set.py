@@ -72,8 +72,8 @@ class WorldSet(Environment):
         self.name = self.reference + f" ({implementation})" * (implementation != PAPER)
         self.classes, self.image_shape, self.max_value = 1, (3, image_size, image_size), 255
         self.softmax_model = self.temperature = None
-        self.baseline = torch.tensor(BACKGROUND).float()[:, None, None]
         self.device = torch.device("cpu")
+        self.baseline = torch.tensor(BACKGROUND).float()[:, None, None]
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse what only one world has."""

@@ -109,10 +109,8 @@ def world(
     True
     """
     given: dict[str, Any] = {"rule": rule, "image_size": image_size, "seed": seed, **constants}
-    given |= {"colors": colors} if colors is not None else {}
-    given |= {"regions": regions} if regions is not None else {}
-    given |= {"name": name} if name is not None else {}
-    given |= {"hidden": hidden} if hidden is not None else {}
+    optional = {"colors": colors, "regions": regions, "name": name, "hidden": hidden}
+    given |= {key: value for key, value in optional.items() if value is not None}
     texts = dict(rule) if isinstance(rule, Mapping) else {"": rule}
     whole = " ".join(map(str, texts.values()))
     if colors is None:

@@ -45,22 +45,22 @@ def _patch_cnn(outputs: int, side: int) -> list[nn.Module]:
     return [*maps, *_read(16, side, outputs, nn.ReLU)]
 
 
-def _cnn(outputs: int, side: int) -> list[nn.Module]:
+def _halving() -> tuple[nn.Conv2d, nn.Conv2d, nn.Conv2d]:
     """Overlapping kernels of 3 x 3 pixels, then two of 2 x 2 that halve the side."""
-    first, second = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 32, 2, 2)
-    third = nn.Conv2d(32, 16, 2, 2)
-    maps = [first, nn.ReLU(), second, nn.ReLU(), third, nn.ReLU()]
+    return nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 32, 2, 2), nn.Conv2d(32, 16, 2, 2)
+
+
+def _cnn(outputs: int, side: int) -> list[nn.Module]:
+    maps = [layer for each in _halving() for layer in (each, nn.ReLU())]
     return [*maps, *_read(16, side, outputs, nn.ReLU)]
 
 
 def _gelu_cnn(outputs: int, side: int) -> list[nn.Module]:
     """The same with a normalization of the batch, and GELU: no kinks anywhere."""
-    first, second = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 32, 2, 2)
-    third = nn.Conv2d(32, 16, 2, 2)
     maps = [
-        *(first, nn.BatchNorm2d(32), nn.GELU()),
-        *(second, nn.BatchNorm2d(32), nn.GELU()),
-        *(third, nn.BatchNorm2d(16), nn.GELU()),
+        layer
+        for each in _halving()
+        for layer in (each, nn.BatchNorm2d(each.out_channels), nn.GELU())
     ]
     return [*maps, *_read(16, side, outputs, nn.GELU)]
 

@@ -13,7 +13,6 @@ from typing import Annotated
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import (
     EXACT_STEPS,
@@ -26,6 +25,7 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.nets.detector import Redundant
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
+from attributionlab.worlds.nets.stage import convolution
 
 KERNEL = 3
 FINEST, COARSEST = 6, 1
@@ -199,7 +199,7 @@ class _Chain:
         self.upper = torch.ones(channels, image_size, image_size).double()
 
     def add_level_of_ones(self, redundant: Tensor | None = None) -> None:
-        weight = _same_channel(torch.ones(self.channels, KERNEL, KERNEL))
+        weight = _own_kernels(torch.ones(self.channels, 1, KERNEL, KERNEL))
         if redundant is not None and len(redundant) != self.channels:
             raise AttributionLabError(
                 f"redundant has {len(redundant)} channels: pass weights for each of {self.channels}"
@@ -227,7 +227,7 @@ class _Chain:
         # Dividing by a power of two moves sum and grid alike: the shares decide.
         fine = self.step * grid
         self._account(self.per_pixel * self._pixels_below, fine, fine, scale)
-        output = self._append(_convolution(_same_channel_merge(scale)))
+        output = self._append(_same_channel_merge(scale))
         # The shares sum to 1, so the block's outputs lie on the grid of its inputs again.
         self._account(self.per_pixel * self._pixels_below, fine, self.step)
         self.levels.append(Level(side, output, hidden))
@@ -253,15 +253,18 @@ class _Chain:
 
     def _convolve(self, weight: Tensor) -> tuple[nn.Module, int]:
         side, stride, padding = self.remaining.pop(0)
-        return self._append(_convolution(weight, stride, padding)), side
+        return self._append(weight, stride, padding), side
 
-    def _append(self, layer: nn.Conv2d) -> nn.Module:
+    def _append(self, weight: Tensor, stride: int = 1, padding: int = 0) -> nn.Module:
         # Bounds place by place: windows at the border hold fewer pixels. No weight here is negative
         # but those of redundant channels, which are part of what one pixel can add.
-        own = layer.weight.detach()[:, : len(self.upper)].double()
-        self.upper = nn.functional.conv2d(self.upper, own, None, layer.stride, layer.padding)
+        own = weight[:, : len(self.upper)].double()
+        self.upper = nn.functional.conv2d(self.upper, own, None, stride, padding)
         activation = nn.ReLU()
-        self.modules += [layer, activation]
+        self.modules += [
+            convolution(weight, torch.zeros(len(weight)), stride, padding),
+            activation,
+        ]
         return activation
 
     def _account(
@@ -287,11 +290,6 @@ def _random_shares(
     return torch.stack([low, high - low, parts - high], dim=1) * grid
 
 
-def _same_channel(kernels: Float[Tensor, "channels 3 3"]) -> Float[Tensor, "channels channels 3 3"]:
-    """One kernel per channel, which sees that channel only."""
-    return torch.eye(len(kernels))[:, :, None, None] * kernels[:, None]
-
-
 def _own_kernels(
     kernels: Float[Tensor, "channels kernels 3 3"],
 ) -> Float[Tensor, "outputs channels 3 3"]:
@@ -307,15 +305,6 @@ def _same_channel_merge(
     """The 1x1 convolution that merges the kernels of each channel with the weights m_i."""
     channel = torch.eye(len(scale)).repeat_interleave(scale.shape[1], dim=1)
     return (channel * scale.flatten())[:, :, None, None]
-
-
-def _convolution(weight: Tensor, stride: int = 1, padding: int = 0) -> nn.Conv2d:
-    outputs, inputs, *kernel = weight.shape
-    geometry = inputs, outputs, (kernel[0], kernel[1]), stride, padding
-    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
-    layer.weight = nn.Parameter(weight.contiguous())
-    layer.bias = nn.Parameter(torch.zeros(outputs))
-    return layer
 
 
 @checked_arguments

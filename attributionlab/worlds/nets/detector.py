@@ -15,8 +15,8 @@ from attributionlab.base import (
     checked_arguments,
     not_empty,
 )
-from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
-from attributionlab.worlds.nets.stage import Stage, evaluate
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget, stages_budget
+from attributionlab.worlds.nets.stage import Stage
 
 Numbers = Annotated[
     Sequence[Annotated[int, Within(least=-EXACT_STEPS, most=EXACT_STEPS)]], not_empty
@@ -226,13 +226,10 @@ def detector_budget(
     Behind the checkers each answer is 0 or 1, since no color is two of the known ones.
     """
     values = torch.arange(256.0).expand(3, -1).T  # (256, 3): every value in every channel
-    checker_outputs = evaluate(stages[:3], values)
     signal = Signal(torch.full((3,), 255.0).double(), torch.ones(3).double())
-    budgets = []
-    for index, stage in enumerate(stages):
-        known = (
-            checker_outputs[index].amax(0) if index < 3 else torch.ones(len(stage.bias)).double()
-        )
-        signal, budget = stage_budget(f"detector layer {index + 1}", stage, signal, known)
+    signal, budgets = stages_budget("detector layer", stages[:3], signal, values)
+    for index, stage in enumerate(stages[3:], start=4):
+        known = torch.ones(len(stage.bias)).double()
+        signal, budget = stage_budget(f"detector layer {index}", stage, signal, known)
         budgets.append(budget)
     return signal, budgets

@@ -5,6 +5,7 @@ power of two, its *grid step*. Builders hold the sum of absolute terms of each l
 2^24 such steps (`attributionlab.base.dyadic`), for every input in the valid box, seen or unseen.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -12,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, checked_arguments, grid_step
-from attributionlab.worlds.nets.stage import Stage
+from attributionlab.worlds.nets.stage import Stage, evaluate
 
 
 @dataclass(frozen=True)
@@ -101,3 +102,14 @@ def stage_budget(
         upper = (weight.clamp(min=0) @ signal.upper + bias).clamp(min=0)
     output = Signal(upper, steps)
     return output, replace(budget, signal=output)
+
+
+def stages_budget(
+    layer: str, stages: Sequence[Stage], signal: Signal, values: Float[Tensor, "values inputs"]
+) -> tuple[Signal, list[LayerBudget]]:
+    """Pass a signal through pointwise layers, of which these values give each neuron's exact range."""
+    budgets = []
+    for index, (stage, outputs) in enumerate(zip(stages, evaluate(stages, values), strict=True)):
+        signal, budget = stage_budget(f"{layer} {index + 1}", stage, signal, outputs.amax(0))
+        budgets.append(budget)
+    return signal, budgets

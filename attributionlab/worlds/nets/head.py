@@ -9,7 +9,6 @@ from typing import Annotated
 
 import torch
 from torch import nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import (
     EXACT_STEPS,
@@ -20,8 +19,8 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.nets.accumulator import MOST_CHANNELS, Channels
 from attributionlab.worlds.nets.detector import number_checker
-from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
-from attributionlab.worlds.nets.stage import Stage, evaluate, to_linears
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stages_budget
+from attributionlab.worlds.nets.stage import Stage, linear, to_linears
 
 Modulus = Annotated[int, Within(least=2, most=EXACT_STEPS)]
 Stages = Annotated[Sequence[Stage], not_empty]
@@ -122,13 +121,7 @@ def modulo_budget(stages: Stages, signal: Signal) -> tuple[Signal, list[LayerBud
     modulus = -int(stages[0].bias[1])
     counts = torch.arange(min(largest, bound + modulus + 2.0) + 1.0)
     counts = torch.cat([counts, torch.tensor([largest])])
-    budgets = []
-    for index, (stage, outputs) in enumerate(
-        zip(stages, evaluate(stages, counts[:, None]), strict=True)
-    ):
-        signal, budget = stage_budget(f"modulo layer {index + 1}", stage, signal, outputs.amax(0))
-        budgets.append(budget)
-    return signal, budgets
+    return stages_budget("modulo layer", stages, signal, counts[:, None])
 
 
 @checked_arguments
@@ -168,8 +161,7 @@ def with_softmax(model: nn.Module, classes: Channels, temperature: Temperature) 
     temperature : float
         A power of two, so that dividing by it is exact.
     """
-    scale: nn.Linear = skip_init(nn.Linear, classes, classes, bias=False)  # type: ignore[no-untyped-call]
-    scale.weight = nn.Parameter(torch.eye(classes) / temperature)
+    scale = linear(torch.eye(classes) / temperature)
     parts = OrderedDict(model=model, temperature=scale, softmax=nn.Softmax(dim=1))
     return nn.Sequential(parts).eval()
 

@@ -6,7 +6,7 @@ a method says of them differs too, although the axiom of implementation invarian
 al., 2017) asks that it does not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
@@ -168,15 +168,10 @@ def implemented(
             f"the pixels: implementations that apply are {', '.join(implementations_of(network))}"
         )
     draft = Draft.of(network)
-    palette, has_shades = (
-        tuple(shades[0] for shades in network.palette),
-        len(network.palette[0]) > 1,
-    )
-    detectors: Mapping[str, Callable[[], list[Part]]] = {
-        "planes": lambda: planes(palette, has_shades),
-        "natural": lambda: blend(palette, seed, has_shades),
-    }
-    parts = detectors[name]()
+    palette = tuple(shades[0] for shades in network.palette)
+    has_shades = len(network.palette[0]) > 1
+    is_natural = name == "natural"
+    parts = blend(palette, seed, has_shades) if is_natural else planes(palette, has_shades)
     pooled = _put_in_front(draft, parts)
     told = f"colors detected by {name}, sums of 2 x 2 pixels before the counts: {pooled}"
     found = draft.finished(network, told)

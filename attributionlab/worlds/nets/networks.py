@@ -30,7 +30,7 @@ from attributionlab.worlds.nets.detector import (
     detector_budget,
     number_checker,
 )
-from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stages_budget
 from attributionlab.worlds.nets.head import (
     Largest,
     Modulus,
@@ -39,7 +39,7 @@ from attributionlab.worlds.nets.head import (
     modulo_budget,
     modulo_mlp,
 )
-from attributionlab.worlds.nets.stage import evaluate, to_convolutions, to_linears
+from attributionlab.worlds.nets.stage import to_convolutions, to_linears
 
 Weights = Literal["uniform", "nonuniform"]
 EqualOn = Literal["integers", "palette"]
@@ -116,21 +116,10 @@ def number_sum(
     stages = number_checker([number])
     values = torch.arange(256.0)[:, None]
     signal = Signal(torch.tensor([255.0]).double(), torch.ones(1).double())
-    budgets = []
-    for index, (stage, outputs) in enumerate(zip(stages, evaluate(stages, values), strict=True)):
-        layer = f"detector layer {index + 1}"
-        signal, budget = stage_budget(layer, stage, signal, outputs.amax(0))
-        budgets.append(budget)
+    _, budgets = stages_budget("detector layer", stages, signal, values)
     summed = summing(image_size, 1, accumulator, weight_generator(weight_seed))
-    return Network(
-        model=assemble(to_convolutions(stages), summed.module, identity_head(1)),
-        layers=_layers_without_detector(summed),
-        classes=1,
-        channels=1,
-        highest=255,
-        max_count=image_size**2,
-        budgets=budgets + summed.budgets,
-    )
+    detector = to_convolutions(stages)
+    return _of_one_channel(summed, budgets + summed.budgets, 255, image_size**2, detector=detector)
 
 
 @checked_arguments
@@ -142,15 +131,7 @@ def white_sum(
     Parameters are those of `number_sum`.
     """
     summed = summing(image_size, 1, accumulator, weight_generator(weight_seed))
-    return Network(
-        model=assemble([], summed.module, identity_head(1)),
-        layers=_layers_without_detector(summed),
-        classes=1,
-        channels=1,
-        highest=1,
-        max_count=image_size**2,
-        budgets=summed.budgets,
-    )
+    return _of_one_channel(summed, summed.budgets, 1, image_size**2)
 
 
 @checked_arguments
@@ -233,14 +214,34 @@ def modulo_sum(
     summed = summing(image_size, 1, accumulator, weight_generator(weight_seed))
     stages = modulo_mlp(modulus, max_count)
     _, budgets = modulo_budget(stages, summed.signal)
+    largest = min(modulo_bound(stages), image_size**2)
+    return _of_one_channel(summed, summed.budgets + budgets, 1, largest, head=to_linears(stages))
+
+
+def _of_one_channel(
+    summed: Accumulator,
+    budgets: list[LayerBudget],
+    highest: int,
+    max_count: int,
+    *,
+    detector: Sequence[nn.Module] = (),
+    head: Sequence[nn.Module] | None = None,
+) -> Network:
+    """A network of gray or binary images; without a head of its own it hands the count on.
+
+    Map-based methods attach to the hidden maps of the second block and the output of the third (F.2).
+    """
     return Network(
-        model=assemble([], summed.module, to_linears(stages)),
-        layers=_layers_without_detector(summed),
+        model=assemble(detector, summed.module, identity_head(1) if head is None else head),
+        layers={
+            "gradcam": layer_at(summed.levels, 2, hidden=True),
+            "iba": layer_at(summed.levels, 3),
+        },
         classes=1,
         channels=1,
-        highest=1,
-        max_count=min(modulo_bound(stages), image_size**2),
-        budgets=summed.budgets + budgets,
+        highest=highest,
+        max_count=max_count,
+        budgets=budgets,
     )
 
 
@@ -258,7 +259,7 @@ def summing(
 
 
 def assemble(
-    detector: list[nn.Module], accumulator: nn.Module, head: list[nn.Module]
+    detector: Sequence[nn.Module], accumulator: nn.Module, head: Sequence[nn.Module]
 ) -> nn.Sequential:
     """The parts as one model, without a detector where none is needed."""
     parts: OrderedDict[str, nn.Module] = OrderedDict()
@@ -270,11 +271,6 @@ def assemble(
     model = nn.Sequential(parts).eval()
     # Three times faster on a CPU than the default layout.
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-
-
-def _layers_without_detector(summed: Accumulator) -> dict[str, nn.Module]:
-    """The hidden maps of the second block and the output of the third (F.2)."""
-    return {"gradcam": layer_at(summed.levels, 2, hidden=True), "iba": layer_at(summed.levels, 3)}
 
 
 def layers_behind_detector(summed: Accumulator) -> dict[str, nn.Module]:

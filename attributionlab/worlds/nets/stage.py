@@ -1,7 +1,7 @@
 """Weights before they become layers: a formula is written once, as a convolution or a linear layer."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from attributionlab.base import AttributionLabError, checked_arguments
+
+Made = TypeVar("Made", nn.Conv2d, nn.Linear)
 
 
 class Stage(NamedTuple):
@@ -44,25 +46,39 @@ def evaluate(
 @checked_arguments
 def to_convolutions(stages: Sequence[Stage]) -> list[nn.Module]:
     """1x1 convolutions, a ReLU of its own after each."""
-    modules: list[nn.Module] = []
-    for weight, bias in stages:
-        layer = skip_init(nn.Conv2d, *weight.shape[1::-1], kernel_size=1)  # type: ignore[no-untyped-call]
-        _assign(layer, weight[:, :, None, None], bias)
-        modules += [layer, nn.ReLU()]
-    return modules
+    return [
+        module
+        for weight, bias in stages
+        for module in (convolution(weight[:, :, None, None], bias), nn.ReLU())
+    ]
 
 
 @checked_arguments
 def to_linears(stages: Sequence[Stage]) -> list[nn.Module]:
     """Linear layers, a ReLU of its own after each."""
-    modules: list[nn.Module] = []
-    for weight, bias in stages:
-        layer = skip_init(nn.Linear, *weight.shape[1::-1])  # type: ignore[no-untyped-call]
-        _assign(layer, weight, bias)
-        modules += [layer, nn.ReLU()]
-    return modules
+    return [module for stage in stages for module in (linear(*stage), nn.ReLU())]
 
 
-def _assign(layer: nn.Conv2d | nn.Linear, weight: Tensor, bias: Tensor) -> None:
-    layer.weight = nn.Parameter(weight.clone(memory_format=torch.contiguous_format))
-    layer.bias = nn.Parameter(bias.clone())
+# Weights are not drawn first, which would take numbers of the global random state.
+
+
+def convolution(weight: Tensor, bias: Tensor, stride: int = 1, padding: int = 0) -> nn.Conv2d:
+    """A convolution with copies of weights (outputs, inputs, kernel, kernel), in float32."""
+    outputs, inputs, *kernel = weight.shape
+    geometry = inputs, outputs, (kernel[0], kernel[1]), stride, padding
+    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
+    return _with_weights(layer, weight, bias)
+
+
+def linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
+    """A linear layer with copies of weights (outputs, inputs), in float32."""
+    geometry = *weight.shape[::-1], bias is not None
+    layer: nn.Linear = skip_init(nn.Linear, *geometry)  # type: ignore[no-untyped-call]
+    return _with_weights(layer, weight, bias)
+
+
+def _with_weights(layer: Made, weight: Tensor, bias: Tensor | None) -> Made:
+    layer.weight = nn.Parameter(weight.float().clone(memory_format=torch.contiguous_format))
+    if bias is not None:
+        layer.bias = nn.Parameter(bias.float().clone())
+    return layer

@@ -28,13 +28,13 @@ import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import checked_arguments
 from attributionlab.worlds.nets.camouflage.draft import Draft, Layer, module_of, terms
 from attributionlab.worlds.nets.camouflage.equivalents import has_checkers
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.worlds.nets.networks import Network
+from attributionlab.worlds.nets.stage import convolution, linear
 
 GAP = 1024.0
 """Between scores of patches that are attended to and of all others; 746 makes exp 0 in float64."""
@@ -80,9 +80,11 @@ class Attention(nn.Module):
     def __init__(self, width: int, heads: int, size: int, *, fused: bool) -> None:
         super().__init__()
         self.heads, self.size = heads, size
-        self.query, self.key, self.value = (_zeros(width, heads * size) for _ in range(3))
+        inner = heads * size
+        zeros, none = torch.zeros(inner, width), torch.zeros(inner)
+        self.query, self.key, self.value = (linear(zeros, none) for _ in range(3))
         self.softmax = None if fused else nn.Softmax(dim=-1)
-        self.projection = _zeros(heads * size, width)
+        self.projection = linear(zeros.T, torch.zeros(width))
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens entries"]
@@ -264,10 +266,7 @@ def _behind_detector(network: Network, draft: Draft) -> tuple[int, bool]:
         last, reader = draft.layers[first - 1], draft.layers[first]
         known = last.bias == 0  # a redundant channel is 1 less all colors
         has_redundant = not bool(known.all())
-        signal = Signal(last.signal.upper[known], last.signal.step[known])
-        draft.layers[first - 1] = replace(
-            last, weight=last.weight[known], bias=last.bias[known], signal=signal
-        )
+        draft.layers[first - 1] = last.part(known)
         draft.layers[first] = replace(reader, weight=reader.weight[:, known])
     while any(
         each.bias.any() or each.weight.min() < 0 for each in draft.layers[first : draft.flatten]
@@ -354,11 +353,9 @@ def _counting(
     entries = torch.from_numpy(plan.entries.copy()).double()
     start = POSITIONS + plan.grid**2
     width = start + len(entries) + len(kernels)
-    embed = skip_init(nn.Conv2d, kernels.shape[1], width, plan.side, plan.side, plan.padding)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        embed.weight.zero_()
-        embed.bias.zero_()
-        embed.weight[start : start + len(entries)] = (entries / scale[:, None, None]).float()
+    weight = torch.zeros(width, *entries.shape[1:]).double()
+    weight[start : start + len(entries)] = entries / scale[:, None, None]
+    embed = convolution(weight, torch.zeros(width), plan.side, plan.padding)
     size = 4
     while size < max(len(moves) for moves in plan.heads.values()):
         size *= 4  # a power of 4, whose root is a power of 2
@@ -393,10 +390,3 @@ def _attend(attention: Attention, row: int, patches: Sequence[int], grid: int) -
     others = set(range(grid**2)) - set(patches)
     key[row, [CLASS, *(POSITIONS + each for each in others)]] = -GAP
     key[row + 1, PATCH] = -GAP
-
-
-def _zeros(inputs: int, outputs: int) -> nn.Linear:
-    layer: nn.Linear = skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

@@ -58,34 +58,9 @@ def positive(neurons: Neurons, x: Value) -> Value:
     return neurons.neuron((neurons.relu(x) - neurons.relu(x - 1)).within(0, 1))
 
 
-def greater(neurons: Neurons, x: Value, y: Value) -> Value:
-    r""":math:`[x > y] = [x - y \ge 1]`."""
-    return positive(neurons, x - y)
-
-
-def at_least(neurons: Neurons, x: Value, y: Value) -> Value:
-    r""":math:`[x \ge y] = [x - y + 1 \ge 1]`."""
-    return positive(neurons, x - y + 1)
-
-
-def less(neurons: Neurons, x: Value, y: Value) -> Value:
-    r""":math:`[x < y] = [y > x]`."""
-    return greater(neurons, y, x)
-
-
-def at_most(neurons: Neurons, x: Value, y: Value) -> Value:
-    r""":math:`[x \le y] = [y \ge x]`."""
-    return at_least(neurons, y, x)
-
-
 def equal(neurons: Neurons, x: Value, y: Value) -> Value:
     r""":math:`[x = y] = ReLU(1 - |x - y|)`."""
     return neurons.neuron(1 - absolute(neurons, x - y))
-
-
-def unequal(neurons: Neurons, x: Value, y: Value) -> Value:
-    r""":math:`[x \ne y] = 1 - [x = y]`."""
-    return 1 - equal(neurons, x, y)
 
 
 def conjunction(neurons: Neurons, *conditions: Value) -> Value:
@@ -104,11 +79,6 @@ def _total(values: Sequence[Value]) -> Value:
     for value in values:
         total += value
     return total
-
-
-def negation(neurons: Neurons, c: Value) -> Value:
-    r""":math:`\neg c = 1 - c`."""
-    return 1 - c
 
 
 def exclusive(neurons: Neurons, c: Value, d: Value) -> Value:
@@ -162,19 +132,19 @@ CONSTRUCTIONS: dict[Operator, Callable[..., Value]] = {
     "abs": absolute,
     "min": smallest,
     "max": largest,
-    ">": greater,
-    ">=": at_least,
-    "<": less,
-    "<=": at_most,
+    ">": lambda neurons, x, y: positive(neurons, x - y),
+    ">=": lambda neurons, x, y: positive(neurons, x - y + 1),
+    "<": lambda neurons, x, y: positive(neurons, y - x),
+    "<=": lambda neurons, x, y: positive(neurons, y - x + 1),
     "==": equal,
-    "!=": unequal,
+    "!=": lambda neurons, x, y: 1 - equal(neurons, x, y),
     "and": conjunction,
     "or": disjunction,
-    "not": negation,
+    "not": lambda _, c: 1 - c,
     "xor": exclusive,
     "if": chosen,
 }
-"""How each operator is built from its operands."""
+"""How each operator is built from its operands; x > y is x - y >= 1, and so on."""
 
 
 class Compiler:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attributionlab.worlds.rules.expressions import Constant, Count, Expression
+from attributionlab.worlds.rules.expressions import MEANINGS, Constant, Count, Expression
 
 Coefficients = tuple[tuple[Count, int], ...]
 """A linear form without its constant: counts in order, with integers that are not 0."""
@@ -248,16 +248,7 @@ def apply(node: Node, parts: Sequence[Any]) -> Any:
             return (parts[0] >= 0).astype(np.int64)
         case "zero":
             return (parts[0] == 0).astype(np.int64)
-        case "abs":
-            return np.abs(parts[0])
-        case "%":
-            return parts[0] % node.weights[0]
-        case "min":
-            return reduce(np.minimum, parts)
-        case "max":
-            return reduce(np.maximum, parts)
-        case "if":
-            return np.where(parts[0] == 1, parts[1], parts[2])
+    return MEANINGS[node.kind](*parts, *node.weights)
 
 
 def value(tree: Tree, forms: Mapping[Coefficients, Any]) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import (
-    AttributionLabError,
+    Numbers,
     Portion,
     Within,
     checked_arguments,
@@ -22,10 +22,9 @@ from attributionlab.worlds.rules.cells import OUTSIDE, cells, cells_of, hits_of,
 from attributionlab.worlds.rules.expressions import Count, Expression, evaluate
 from attributionlab.worlds.rules.forms import Readout, Reducer, Tree, forms_in, value
 from attributionlab.worlds.rules.places import Places
-from attributionlab.worlds.rules.solving import Game, Interactions, Solved, interactions, solve
-from attributionlab.worlds.rules.tables import Numbers
+from attributionlab.worlds.rules.solving import Game, Solved, solve
 from attributionlab.worlds.truth.games import Solution, with_signs
-from attributionlab.worlds.truth.masks import Output
+from attributionlab.worlds.truth.masks import Output, Truth
 
 SHARE = 1 / 4
 """A cell is relevant whose S+ + S- is at least this share of the largest."""
@@ -49,6 +48,11 @@ class Asked(NamedTuple):
     mixed: Any
     asked: Any
     sure: Any
+
+    def truth(self) -> Truth:
+        """As masks of one image, (1, 1, H, W), or of a sequence, (1, 1, 1, T)."""
+        parts = map(torch.as_tensor, (self.signed, self.relevant, self.asked))
+        return Truth(*(each.reshape(1, 1, -1, each.shape[-1]) for each in parts))
 
 
 OF_OUTSIDE = Asked(0, False, False, True, True)
@@ -132,21 +136,11 @@ class RuleGame:
     hits: dict[Count, NDArray[np.bool_]]
     labels: NDArray[np.int64]
     game: Game
-    seed: int = 0
 
     @property
     def has_closed_shapley(self) -> bool:
         """Whether Shapley values are no estimate."""
         return self.source != "estimate"
-
-    @property
-    def has_closed_count_path(self) -> bool:
-        """No: between integers most operations of rules are not defined."""
-        return False
-
-    def count_path(self) -> Solution:
-        """Integrated gradients along counts, which rules do not have."""
-        raise AttributionLabError("count_path: rules are defined for integers only: take `shapley`")
 
     # What the rule says
 
@@ -226,7 +220,7 @@ class RuleGame:
     @cached_property
     def solved(self) -> Solved:
         """Values, parts, signs and their routes by cell."""
-        return solve(self.game, self.seed)
+        return solve(self.game)
 
     @property
     def source(self) -> str:
@@ -255,10 +249,6 @@ class RuleGame:
     def falling(self) -> Solution:
         """S- = E max(-marginal, 0)."""
         return self._solution(self.solved.falling, self.solved.part_errors)
-
-    def interactions(self) -> Interactions:
-        """Shapley interaction indices by cell, where there is a table of counts."""
-        return interactions(self.game)
 
     # What is asked
 

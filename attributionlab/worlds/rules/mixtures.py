@@ -28,6 +28,7 @@ import torch
 from scipy.fft import next_fast_len
 from torch import Tensor
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Unit
 from attributionlab.worlds.rules.forms import (
     Coefficients,
@@ -40,7 +41,7 @@ from attributionlab.worlds.rules.forms import (
     interval,
     value,
 )
-from attributionlab.worlds.rules.tables import Numbers, binomials, legendre
+from attributionlab.worlds.rules.tables import binomials, legendre
 
 FIRST_NODES = 64
 TOLERANCE, MOST_MISSED = 1e-11, 2e-10

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import cut, refuse_if
 from attributionlab.worlds.images.regions import MOTIFS, TILE, Mask, tiles_in
 from attributionlab.worlds.images.shades import Shades, Spread
-from attributionlab.worlds.nets.accumulator import KERNEL
+from attributionlab.worlds.nets.accumulator import KERNEL, Accumulator, Level
 from attributionlab.worlds.nets.detector import (
     Color,
     color_detector,
@@ -35,7 +34,7 @@ from attributionlab.worlds.nets.networks import (
     summing,
     weight_generator,
 )
-from attributionlab.worlds.nets.stage import Stage, to_convolutions, to_linears
+from attributionlab.worlds.nets.stage import convolution, to_convolutions, to_linears
 from attributionlab.worlds.rules.compiling import compiled
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in
 from attributionlab.worlds.rules.neurons import SHOWN
@@ -43,23 +42,7 @@ from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.rules.rule import RegionEdges, RuleText, read_rule
 
 
-@dataclass(frozen=True)
-class Counting:
-    """Layers that count, and what is known about them.
-
-    - `module`: convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
-    - `budgets`: one for each convolution.
-    - `signal`: bound and grid of the counts.
-    - `tiles`: what gives the map of tiles, where there is one.
-    """
-
-    module: nn.Sequential
-    budgets: list[LayerBudget]
-    signal: Signal
-    tiles: nn.ReLU | None = None
-
-
-def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
+def counted_in_regions(counts: Sequence[Count], places: Places) -> Accumulator:
     r"""Count pixels of colors by a kernel as large as the image for each count.
 
     .. math:: n_k = \sum_{y, x} 1_{region_k}(y, x)\, color_k(y, x)
@@ -73,7 +56,7 @@ def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
     return _counted(kernels)
 
 
-def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
+def counted_on_tiles(counts: Sequence[Count], places: Places) -> Accumulator:
     r"""Count tiles with motifs, and pixels of colors beside them.
 
     The first convolution, of stride 2, gives a map of tiles (H // 2, W // 2). Its channels are of two
@@ -121,13 +104,14 @@ def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
             kernels[index, place[key]] = weights
     tiles = torch.stack(list(channels.values()))
     pixels = tiles.sum((1, 2, 3))
-    convolution, relu = _convolution(tiles, 1 - pixels, TILE), nn.ReLU()
+    relu = nn.ReLU()
     sums = (2 * pixels - 1).double()
     signal = Signal(torch.ones(len(tiles), side, side).double(), torch.ones(len(tiles)).double())
     budget = replace(check_budget("layer of tiles", sums, torch.ones_like(sums)), signal=signal)
     counting = _counted(kernels)
-    module = nn.Sequential(convolution, relu, *counting.module)
-    return Counting(module, [budget, *counting.budgets], counting.signal, relu)
+    module = nn.Sequential(convolution(tiles, 1 - pixels, TILE), relu, *counting.module)
+    levels, budgets = [Level(side, relu)], [budget, *counting.budgets]
+    return Accumulator(module, levels, budgets, counting.signal)
 
 
 def _motif_kernel(count: Count, names: Sequence[str], reach: int) -> Tensor:
@@ -140,28 +124,18 @@ def _motif_kernel(count: Count, names: Sequence[str], reach: int) -> Tensor:
     return kernel
 
 
-def _counted(kernels: Tensor) -> Counting:
+def _counted(kernels: Tensor) -> Accumulator:
     """Counts of maps of 0 and 1 by one kernel each, as large as the map."""
-    convolution = _convolution(kernels, torch.zeros(len(kernels)), 1)
+    layer = convolution(kernels, torch.zeros(len(kernels)))
     most = kernels.sum((1, 2, 3)).double()
     signal = Signal(most[:, None, None], torch.ones_like(most))
     budget = replace(check_budget("layer of counts", most, signal.step), signal=signal)
-    return Counting(nn.Sequential(convolution, nn.ReLU()), [budget], Signal(most, signal.step))
+    return Accumulator(nn.Sequential(layer, nn.ReLU()), [], [budget], Signal(most, signal.step))
 
 
 def _kernel(mask: Mask) -> Tensor:
     """A region as weights."""
     return torch.from_numpy(mask.astype(np.float32))
-
-
-def _convolution(weight: Tensor, bias: Tensor, stride: int) -> nn.Conv2d:
-    """A convolution without padding."""
-    outputs, inputs, *kernel = weight.shape
-    geometry = inputs, outputs, (kernel[0], kernel[1]), stride
-    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
-    layer.weight = nn.Parameter(weight.contiguous())
-    layer.bias = nn.Parameter(bias.float())
-    return layer
 
 
 @dataclass(frozen=True)
@@ -266,22 +240,21 @@ def rule_network(
         has_motifs = any(count.motif for count in counts)
         counting = (counted_on_tiles if has_motifs else counted_in_regions)(counts, places)
         budgets[-1] = _everywhere(budgets[-1], places.side)
-        attach = counting.tiles or detector[-1]
+        attach = counting.levels[0].output if counting.levels else detector[-1]
         layers = {"gradcam": attach, "iba": attach}
         channels, names = needed, [*map(str, counts)]
     else:
         # No redundant channels, rather than none at all: the chain of the other color networks.
         redundant = torch.zeros(len(places.colors), 0, KERNEL, KERNEL)
         generator = weight_generator(weight_seed)
-        summed = summing(places.side, len(places.colors), weights, generator, redundant)
-        counting = Counting(summed.module, summed.budgets, summed.signal)
-        layers = layers_behind_detector(summed)
+        counting = summing(places.side, len(places.colors), weights, generator, redundant)
+        layers = layers_behind_detector(counting)
         of_color = {count.colors[0]: index for count, index in zip(counts, needed, strict=True)}
         names = list(places.colors)
         channels = [of_color.get(name, -1) for name in names]
     head, head_budgets = neurons.layers(outputs, channels, counting.signal)
     return Network(
-        model=assemble(detector, counting.module, _head(head)),
+        model=assemble(detector, counting.module, to_linears(head)[:-1]),
         layers=layers,
         classes=len(expressions),
         channels=3,
@@ -310,8 +283,3 @@ def _everywhere(budget: LayerBudget, side: int) -> LayerBudget:
     assert signal is not None
     upper = signal.upper[:, None, None].repeat(1, side, side)
     return replace(budget, signal=Signal(upper, signal.step))
-
-
-def _head(stages: Sequence[Stage]) -> list[nn.Module]:
-    """Linear layers, a ReLU behind each but the last: outputs may be negative."""
-    return to_linears(stages)[:-1]

@@ -27,7 +27,6 @@ RuleText = str | tuple[tuple[str, str], ...]
 """The text of one output (a regression), or for each class its name and its text."""
 SHARE = re.compile(r"\{(0?\.\d+|0|1)\}")
 """A number of pixels as a share of the image, in the text of a rule."""
-MASKS = "signed", "relevant", "asked"
 RegionEdges = tuple[str, float, float, float, float]
 """A region of one's own: name, then top, left, bottom and right edge as fractions of the side."""
 
@@ -112,8 +111,7 @@ class Rule:
             for image, target in zip(images, targets, strict=True)
         ]
         found = [game.strict() if strict else game.asked() for game in games]
-        masks = [torch.stack([getattr(each, name) for each in found]) for name in MASKS]
-        return Truth(*(each.to(images.device) for each in masks))
+        return Truth.joined([each.truth() for each in found]).to(images.device)
 
     def game(
         self,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Unit, Vector, cells_of
 from attributionlab.worlds.rules.forms import (
     Coefficients,
@@ -23,7 +24,7 @@ from attributionlab.worlds.rules.forms import (
     interval,
 )
 from attributionlab.worlds.rules.mixtures import form_ranges
-from attributionlab.worlds.rules.tables import Integers, Numbers
+from attributionlab.worlds.rules.tables import Integers
 from attributionlab.worlds.rules.walks import trials
 
 ROUNDING = 2.0**-50

@@ -5,7 +5,6 @@ no pixel joins are games by themselves: what a pixel adds depends on its own ter
 unlike their rising and falling parts, are sums over terms even where pixels join them.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Merged, Place, Unit, cells_of, merged
 from attributionlab.worlds.rules.forms import (
     Coefficients,
@@ -31,14 +30,10 @@ from attributionlab.worlds.rules.signs import completed, signs, witnessed
 from attributionlab.worlds.rules.softmax import separated
 from attributionlab.worlds.rules.sums import SumGrid, fits_sums
 from attributionlab.worlds.rules.tables import (
-    MOST_ENTRIES,
     CountGrid,
     Integers,
-    Numbers,
     Parts,
-    entries,
     fits,
-    pair_interactions,
     parts,
 )
 from attributionlab.worlds.rules.walks import estimate
@@ -87,17 +82,6 @@ class Solved:
     rises: NDArray[np.int8]
     falls: NDArray[np.int8]
     changes: NDArray[np.int8]
-
-
-class Interactions(NamedTuple):
-    """Shapley interaction indices of two pixels, by their cells; NaN where there are no two such.
-
-    `apart`: of two pixels that are not in one unit; on the diagonal of two of the cell. `inside`: of
-    two pixels of one tile.
-    """
-
-    apart: Numbers
-    inside: Numbers
 
 
 class Linear(NamedTuple):
@@ -334,7 +318,10 @@ class _Solver:
 
     def _values_by_term(self, component: Component, found: dict[Place, _Cell]) -> None:
         """Shapley values where parts have no table: a logit's term by term, as far as possible."""
-        for (scale, *_), trees in self._groups(component):
+        # All roots of a probability at once.
+        whole = [(1, tuple(tree for _, tree in component.terms))]
+        groups = [(weight, (tree,)) for weight, tree in component.terms]
+        for scale, trees in groups if self.is_logit else whole:
             part = self.part(trees, component.members)
             values = errors = np.zeros(len(part.units))
             grid, route = self.grid(part)
@@ -396,47 +383,6 @@ class _Solver:
             one.part_error, one.part_route = float(STANDARD_ERRORS * errors), "estimate"
             one.signs = int(seen.rises[at]), int(seen.falls[at]), int(seen.changes[at])
 
-    def interactions(self) -> "Interactions":
-        """Interactions of pairs of cells, term by term for a logit."""
-        cells = cells_of(self.game.units)
-        apart = np.zeros((len(cells), len(cells)))
-        inside = np.full((len(cells), len(cells)), np.nan)
-        at_linear = self.index.get(self.linear)
-        for first, (at, role) in enumerate(cells):
-            unit = self.game.units[at]
-            if unit.number == 1:
-                apart[first, [each for each, cell in enumerate(cells) if cell[0] == at]] = np.nan
-            if unit.size > 1:
-                bonus = unit.bonus[at_linear] if at_linear is not None else 0
-                for second, (other, other_role) in enumerate(cells):
-                    if other == at and (other_role != role or unit.roles[role][1] > 1):
-                        inside[first, second] = bonus / (unit.size - 1)
-        for component in self.components:
-            for weights_, trees in self._groups(component):
-                part = self.part(trees, component.members)
-                if not fits(part.units):
-                    raise AttributionLabError(
-                        f"interactions: the table of counts would have {entries(part.units):,} entries,"
-                        f" more than {MOST_ENTRIES:,}, or pixels count alone and in tiles: take an "
-                        "image with fewer pixels of the rule's colors"
-                    )
-                outputs = self.game.readout(self.table(trees, CountGrid(part.units)))
-                pairs, within = pair_interactions(outputs, part.units)
-                fed = [(at, cell) for at, cell in enumerate(cells) if cell in part.places]
-                for (first, cell), (second, another) in itertools.product(fed, repeat=2):
-                    low, high = sorted((part.places[cell][0], part.places[another][0]))
-                    two = pairs.get((low, high), np.nan)
-                    tiled = low == high and part.units[low].size > 1
-                    apart[first, second] += weights_[0] * two
-                    inside[first, second] += weights_[0] * (within[low] if tiled else two)
-        return Interactions(apart, inside)
-
-    def _groups(self, component: Component) -> list[tuple[tuple[int, ...], tuple[Tree, ...]]]:
-        """What values are sums over: a logit's terms, or all roots of a probability at once."""
-        if self.is_logit:
-            return [((weight,), (tree,)) for weight, tree in component.terms]
-        return [((1,), tuple(tree for _, tree in component.terms))]
-
 
 @lru_cache(maxsize=512)
 def solve(game: Game, seed: int = 0) -> Solved:
@@ -445,11 +391,3 @@ def solve(game: Game, seed: int = 0) -> Solved:
     `seed`: seed for estimates and for coalitions that are tried as witnesses.
     """
     return _Solver(game, seed).solve()
-
-
-def interactions(game: Game) -> Interactions:
-    """Shapley interaction index of two pixels (Grabisch and Roubens, 1999), by their cells.
-
-    Raises AttributionLabError where there is no table of counts.
-    """
-    return _Solver(game, 0).interactions()

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules import tables
 from attributionlab.worlds.rules.cells import Unit, Vector
 
@@ -117,14 +118,14 @@ class SumGrid:
             found = found * self._along(reached, at)
         return found
 
-    def weights(self, unit: int) -> tables.Numbers:
+    def weights(self, unit: int) -> Numbers:
         """Weights of the differences of a unit."""
         at, _ = self._place(unit)
         chosen = self.quadrature * self.places ** (self.units[unit].size - 1)
         spreads = [
             self._spread(each, unit if each == at else None) for each in range(len(self.axes))
         ]
-        total: tables.Numbers = np.zeros(
+        total: Numbers = np.zeros(
             (math.prod(each.shape[1] for each in spreads[:-1]), len(spreads[-1][0]))
         )
         for start in range(0, len(chosen), 128):  # outer products of some nodes at once
@@ -165,17 +166,17 @@ class SumGrid:
         # All steps up are bits up; those down start at the least value, where all of them are there.
         return np.array([reach >> bit & 1 for bit in range(width)], dtype=bool)
 
-    def _spread(self, at: int, lacking: int | None) -> tables.Numbers:
+    def _spread(self, at: int, lacking: int | None) -> Numbers:
         """P of each sum at each node, (nodes, values); with one of a unit fewer."""
         if lacking is None:
             return self._spreads[at]
         return self._convolved(self.axes[at], lacking)
 
     @cached_property
-    def _spreads(self) -> list[tables.Numbers]:
+    def _spreads(self) -> list[Numbers]:
         return [self._convolved(axis, None) for axis in self.axes]
 
-    def _convolved(self, axis: Axis, lacking: int | None) -> tables.Numbers:
+    def _convolved(self, axis: Axis, lacking: int | None) -> Numbers:
         parts = []
         for member, step in zip(axis.units, axis.steps, strict=True):
             number = self._number(member, lacking)

@@ -1,4 +1,4 @@
-r"""Shapley values, their rising and falling parts, and interactions from a table of all counts.
+r"""Shapley values and their rising and falling parts from a table of all counts.
 
 Merged cells have N_j units of k_j pixels. A unit counts when all its pixels are there. By the
 multilinear extension (Owen, 1972) a pixel of cell c has the value
@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import roots_legendre
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Unit
 
-Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_ENTRIES = 3_000_000
@@ -88,7 +88,7 @@ class CountGrid:
             for size in self.totals
         }
         self._shared = self._hypergeometric()
-        self._mixed: dict[tuple[tuple[int, ...], int], Numbers] = {}
+        self._mixed: dict[int, Numbers] = {}
 
     def forms(self) -> list[Integers]:
         """The value of each form in the table, as far as it must be broadcast."""
@@ -112,33 +112,12 @@ class CountGrid:
 
     def weights(self, unit: int) -> Numbers:
         """Weights of the differences of a unit."""
-        return self._weighted([unit], self.units[unit].size - 1)
-
-    def within(self, axis: int) -> Numbers:
-        """Weights of the differences of a unit, for two pixels of it."""
-        return self._weighted([axis], self.units[axis].size - 2)
-
-    def of_pair(self, first: int, second: int) -> Numbers:
-        """Weights of second differences, for two pixels of different units."""
-        return self._weighted([first, second], self.units[first].size + self.units[second].size - 2)
-
-    def _weighted(self, added: Sequence[int], power: int) -> Numbers:
-        """Weights p^power of entries to which units of these axes are added."""
-        sizes = tuple(sorted(self.units[axis].size for axis in added))
-        if (sizes, power) not in self._mixed:
-            self._mixed[sizes, power] = self._shared * self._mixture(sizes, power)
-        weights: Numbers = self._mixed[sizes, power]
-        for axis, times in Counter(added).items():
-            number = self.units[axis].number
-            left = np.arange(number + 1, 0, -1, dtype=np.float64) - 1
-            share = left / number
-            if times == 2:  # another unit of the same cell
-                share = share * np.maximum(left - 1, 0) / max(number - 1, 1)
-            weights = weights * self._along(share, axis)
-            kept = [slice(None)] * len(self.units)
-            kept[axis] = slice(0, max(0, number + 1 - times))
-            weights = weights[tuple(kept)]
-        return weights
+        size, number = self.units[unit].size, self.units[unit].number
+        if size not in self._mixed:
+            self._mixed[size] = self._shared * self._mixture(size)
+        share = np.arange(number, -1, -1, dtype=np.float64) / number
+        weights: Numbers = self._mixed[size] * self._along(share, unit)
+        return weights[(slice(None),) * unit + (slice(0, number),)]
 
     def _along(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
         return values.reshape([-1 if each == axis else 1 for each in range(len(self.units))])
@@ -157,11 +136,11 @@ class CountGrid:
             exponent = exponent - of_group[1][self._present[size]]
         return np.asarray(np.ldexp(mantissa, exponent))
 
-    def _mixture(self, added: tuple[int, ...], power: int) -> Numbers:
-        """M(s) in the table, for added units of these sizes."""
+    def _mixture(self, size: int) -> Numbers:
+        """M(s) in the table, for a unit of this size."""
         sizes = tuple(sorted(self.totals))
-        table = _mixtures(tuple((size, self.totals[size]) for size in sizes), added, power)
-        found: Numbers = table[tuple(self._present[size] for size in sizes)]
+        table = _mixtures(tuple((each, self.totals[each]) for each in sizes), size)
+        found: Numbers = table[tuple(self._present[each] for each in sizes)]
         return found
 
 
@@ -178,24 +157,17 @@ def binomials(number: int) -> tuple[Numbers, NDArray[np.int32]]:
 
 
 @lru_cache(maxsize=16)
-def _mixtures(groups: tuple[tuple[int, int], ...], added: tuple[int, ...], power: int) -> Numbers:
+def _mixtures(groups: tuple[tuple[int, int], ...], added: int) -> Numbers:
     """M for all numbers of present units of each size; 0 where there is no unit left to add."""
     (size, total), *others = groups
-    left = total - np.arange(total + 1.0)
-    if not others and len(added) == 1 and power == size - 1:
+    if not others:
+        left = total - np.arange(total + 1.0)
         return np.asarray(np.divide(1, size * left, out=np.zeros(total + 1), where=left > 0))
-    if not others and added == (1, 1) and power == 0:
-        pairs = left * (left - 1)
-        return np.asarray(np.divide(total, pairs, out=np.zeros(total + 1), where=left > 1))
     pixels = sum(size * total for size, total in groups)
     nodes, weights = legendre((pixels + 1) // 2 + 1)
-    weights = weights * nodes**power
-    for each in added:
-        weights = weights / -np.expm1(each * np.log(nodes))
+    weights = weights * nodes ** (added - 1) / -np.expm1(added * np.log(nodes))
     of_group = [binomial_pmf(total, nodes**size) for size, total in groups]
     found = weights[:, None] * of_group[0]
-    if not others:
-        return np.asarray(found.sum(0))
     if len(others) == 1:
         return np.asarray(found.T @ of_group[1])
     middle = [(found * each[:, None]).T @ of_group[2] for each in of_group[1].T]
@@ -229,29 +201,3 @@ def parts(differences: NDArray[Any], weights: Numbers) -> Parts:
         return Parts(0.0, -float(signed.sum()))
     rising = np.maximum(signed, 0)
     return Parts(float(rising.sum()), float((rising - signed).sum()))
-
-
-def pair_interactions(
-    table: NDArray[Any], units: Sequence[Unit]
-) -> tuple[dict[tuple[int, int], float], dict[int, float]]:
-    r"""Shapley interaction indices of two pixels.
-
-    .. math:: I_{ij} = \int_0^1 E[f(S \cup ij) - f(S \cup i) - f(S \cup j) + f(S)] \, dp,
-
-    with each other pixel in S with probability p. The difference asks that all other pixels of the
-    units of i and j are there.
-
-    Result: `apart`: of two pixels of different units, by two axes in order; for two units of one axis,
-    where it has two, by the axis twice; `inside`: of two pixels of one tile, by its axis.
-    """
-    grid = CountGrid(units)
-    apart, inside = {}, {}
-    for first, unit in enumerate(units):
-        once = grid.differences(table, first)
-        if unit.size > 1:
-            inside[first] = float((once * grid.within(first)).sum())
-        for second in range(first, len(units)):
-            if second > first or unit.number > 1:
-                twice = grid.differences(once, second)
-                apart[first, second] = float((twice * grid.of_pair(first, second)).sum())
-    return apart, inside

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Unit, cells_of
 from attributionlab.worlds.rules.forms import Readout, Tree, forms_in, value
-from attributionlab.worlds.rules.tables import Integers, Numbers
+from attributionlab.worlds.rules.tables import Integers
 
 ARRIVALS = 2**20
 """Pixels that arrive in one estimate."""

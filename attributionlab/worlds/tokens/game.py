@@ -10,15 +10,13 @@ and its Shapley value is their difference. Tokens that are not active are null p
 weight of the others.
 """
 
-from functools import lru_cache
-from math import comb
-
 import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.worlds.rules.game import Asked, asked
 from attributionlab.worlds.tokens.languages import Language, Roles
+from attributionlab.worlds.truth.shapley import changes, coalition_weights
 
 MOST_ACTIVE = 16
 """Tokens of a sequence that may change an output: 65,536 coalitions."""
@@ -39,28 +37,17 @@ def contributions(
             f"{len(active)} tokens of a sequence of {language.name} can change its output: the "
             f"truth can only be computed for up to {MOST_ACTIVE}; take a shorter sequence"
         )
-    shown, weights = _coalitions(len(active))
-    coalitions = np.zeros((len(shown), len(sequence)), dtype=np.int64)
-    coalitions[:, active] = shown * sequence[active]
+    members = np.arange(2 ** len(active))[:, None] >> np.arange(len(active)) & 1
+    coalitions = np.zeros((len(members), len(sequence)), dtype=np.int64)
+    coalitions[:, active] = members * sequence[active]
     values = language.rule(coalitions)[:, output].astype(float)
+    weights = coalition_weights(len(active))
     for at, token in enumerate(active):
-        pairs = values.reshape(-1, 2, 2**at)
-        change = (pairs[:, 1] - pairs[:, 0]).reshape(
-            -1
-        )  # over coalitions without bit `at`, in order
+        change = changes(values, at)
         rising[token] = weights @ change.clip(min=0)
         falling[token] = weights @ -change.clip(max=0)
         null[token] = not change.any()
     return rising, falling, null
-
-
-@lru_cache(maxsize=2)
-def _coalitions(tokens: int) -> tuple[NDArray[np.bool_], Numbers]:
-    """Who is in each coalition, (2^t, t), and Shapley's weights of those of t - 1 tokens, in order."""
-    members = (np.arange(2**tokens)[:, None] >> np.arange(tokens) & 1).astype(bool)
-    by_size = [1 / (tokens * comb(tokens - 1, size)) for size in range(tokens)]
-    sizes = members[: len(members) // 2].sum(1)
-    return members, np.array(by_size)[sizes]
 
 
 def moves(language: Language, sequence: Roles, output: int = 0) -> bool:

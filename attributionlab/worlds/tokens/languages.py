@@ -21,8 +21,10 @@ from attributionlab.worlds.tokens.transformer import (
     Head,
     Maker,
     Neuron,
+    Pairs,
     Row,
     TokenTransformer,
+    pairs,
 )
 
 Roles = NDArray[np.int64]
@@ -212,13 +214,9 @@ def _polarity(roles: Roles) -> Roles:
     return np.isin(roles, GOOD).astype(np.int64) - np.isin(roles, BAD)
 
 
-def _values(maker: Maker, good: str, bad: str) -> list[tuple[Row, Row]]:
+def _values(maker: Maker) -> Pairs:
     """Polarities to be handed on."""
-    return [
-        ({maker.word[role - 1]: 1.0}, {entry: 1.0})
-        for entry, roles in ((good, GOOD), (bad, BAD))
-        for role in roles
-    ]
+    return pairs(maker.word[: len(POLARITY)], ["good"] * len(GOOD) + ["bad"] * len(BAD))
 
 
 def _polar(maker: Maker, roles: Sequence[int], **others: float) -> Row:
@@ -229,10 +227,7 @@ def _polar(maker: Maker, roles: Sequence[int], **others: float) -> Row:
 def _summed(maker: Maker) -> None:
     """The output: a sum of what tokens have for it less what they have against it."""
     maker.add("sum for", "sum against")
-    values: list[tuple[Row, Row]] = [
-        ({"for": 1.0}, {"sum for": 1.0}),
-        ({"against": 1.0}, {"sum against": 1.0}),
-    ]
+    values = pairs(["for", "against"], ["sum for", "sum against"])
     maker.layer(maker.counting(places("", maker.length), values))
     maker.output({"sum for": 1.0, "sum against": -1.0})
 
@@ -250,7 +245,7 @@ def _last(roles: Roles) -> Roles:
 def _build_last(maker: Maker) -> None:
     maker.add("good", "bad")
     there = dict.fromkeys(maker.word, 1.0)
-    values = _values(maker, "good", "bad")
+    values = _values(maker)
     maker.layer(maker.latest([({"token": 1.0}, there)], values, "the last token present"))
     maker.output({"good": 1.0, "bad": -1.0})
 
@@ -296,11 +291,10 @@ def _build_matching(matched: Sequence[int], maker: Maker) -> None:
     before = maker.add(*(f"behind {role}" for role in matched))
     maker.add("good", "bad")
     words = [maker.word[role - 1] for role in matched]
-    pairs = list(zip(words, before, strict=True))
-    maker.layer(maker.previous([({word: 1.0}, {entry: 1.0}) for word, entry in pairs]))
-    matches: list[tuple[Row, Row]] = [({word: 1.0}, {entry: 1.0}) for word, entry in pairs]
-    values = _values(maker, "good", "bad")
-    maker.layer(maker.latest(matches, values, "the latest token after a copy of this one"))
+    copies = pairs(words, before)
+    maker.layer(maker.previous(copies))
+    attends = "the latest token after a copy of this one"
+    maker.layer(maker.latest(copies, _values(maker), attends))
     maker.output({"good": 1.0, "bad": -1.0})
 
 
@@ -310,15 +304,9 @@ def _build_by_values(maker: Maker) -> None:
     told = maker.add(*(f"asked for {role}" for role in KEYS))
     maker.add("match", "for", "against")
     words = [maker.word[role - 1] for role in KEYS]
-    previous: list[tuple[Row, Row]] = [
-        ({word: 1.0}, {entry: 1.0}) for word, entry in zip(words, before, strict=True)
-    ]
-    query: list[tuple[Row, Row]] = [
-        ({word: 1.0}, {entry: 1.0}) for word, entry in zip(words, told, strict=True)
-    ]
     maker.layer(
-        maker.previous(previous),
-        Head([({"token": 1.0}, {maker.place[-1]: GAP})], query, "the last token"),
+        maker.previous(pairs(words, before)),
+        Head([({"token": 1.0}, {maker.place[-1]: GAP})], pairs(words, told), "the last token"),
         neurons=[
             Neuron({entry: 1.0, asked: 1.0}, -1.0, {"match": 1.0})
             for entry, asked in zip(before, told, strict=True)
@@ -353,7 +341,7 @@ def _build_negation(maker: Maker) -> None:
     maker.add("behind not", "for", "against")
     kept, turned = {"behind not": -1.0}, {"behind not": 1.0}
     maker.layer(
-        maker.previous([({maker.word[NOT - 1]: 1.0}, {"behind not": 1.0})]),
+        maker.previous(pairs([maker.word[NOT - 1]], ["behind not"])),
         neurons=[
             Neuron(_polar(maker, GOOD, **kept), 0.0, {"for": 1.0}),
             Neuron(_polar(maker, BAD, **turned), -1.0, {"for": 1.0}),
@@ -391,7 +379,7 @@ def _build_after(maker: Maker) -> None:
         ({place[at]: 1.0}, dict.fromkeys(place[:at], 1.0)) for at in range(1, maker.length)
     ]
     marked: tuple[Row, Row] = {"token": 1.0}, {mark: 1.0}
-    seen: list[tuple[Row, Row]] = [({mark: 1.0}, {"seen": 1.0})]
+    seen = pairs([mark], ["seen"])
     look = maker.latest([*earlier, marked], seen, "the latest marker before", needed=2)
     neurons = [
         Neuron(_polar(maker, GOOD, seen=1.0), -1.0, {"for": 1.0}),
@@ -435,7 +423,7 @@ def _build_deepest(maker: Maker) -> None:
     step = (length + 2) * GAP
     keys = {"depth": step, **{each: (at + 1) * GAP for at, each in enumerate(place)}}
     keys |= dict.fromkeys(register, -step)
-    deepest: list[tuple[Row, Row]] = [({"depth": 1.0}, {"deepest": 1.0})]
+    deepest = pairs(["depth"], ["deepest"])
     maker.layer(Head([({"start": 1.0}, keys)], deepest, "the deepest token"))
     maker.output({"deepest": 1.0})
 

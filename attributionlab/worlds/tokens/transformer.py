@@ -11,7 +11,7 @@ writes. Everything is exact:
 - **Perceptrons** have integer weights, as those of rules (`worlds.rules.compiling`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,14 @@ Row = Mapping[str, float]
 """Weights by the name of an entry of the stream."""
 
 
+Pairs = Sequence[tuple[Row, Row]]
+
+
+def pairs(first: Iterable[str], second: Iterable[str]) -> Pairs:
+    """An entry and another one, each with weight 1: what is read and written, or asked and known."""
+    return [({one: 1.0}, {other: 1.0}) for one, other in zip(first, second, strict=True)]
+
+
 @dataclass(frozen=True)
 class Head:
     """One head of attention.
@@ -36,8 +44,8 @@ class Head:
     - `attends`: to which tokens, in words.
     """
 
-    scores: Sequence[tuple[Row, Row]]
-    values: Sequence[tuple[Row, Row]]
+    scores: Pairs
+    values: Pairs
     attends: str
 
 
@@ -192,7 +200,7 @@ class Maker:
 
     # Heads
 
-    def counting(self, region: Sequence[int], values: Sequence[tuple[Row, Row]]) -> Head:
+    def counting(self, region: Sequence[int], values: Pairs) -> Head:
         """Sums over the tokens of a region, at every token; a region may hold the start token, as -1.
 
         It is attended to evenly, and its size is a power of two.
@@ -206,7 +214,7 @@ class Maker:
         attends = "all tokens" if whole else f"tokens {inside[0]} to {inside[-1]}"
         return Head(scores, [(read, _scaled(write, size)) for read, write in values], attends)
 
-    def previous(self, values: Sequence[tuple[Row, Row]]) -> Head:
+    def previous(self, values: Pairs) -> Head:
         """What the token before has; the first one reads the start token."""
         pairs = zip(self.place[1:], self.place[:-1], strict=True)
         scores: list[tuple[Row, Row]] = [({here: 1.0}, {before: 2 * GAP}) for here, before in pairs]
@@ -214,8 +222,8 @@ class Maker:
 
     def latest(
         self,
-        matches: Sequence[tuple[Row, Row]],
-        values: Sequence[tuple[Row, Row]],
+        matches: Pairs,
+        values: Pairs,
         attends: str,
         needed: int = 1,
     ) -> Head:

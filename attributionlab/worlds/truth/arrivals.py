@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from attributionlab.base import Numbers
 
 NEGLIGIBLE = 45.0
 """Sums and integrals end where what is left out is e^-45 = 3e-20 of the whole."""

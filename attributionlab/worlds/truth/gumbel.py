@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.truth.arrivals import NEGLIGIBLE, ClassCount, times
-
-Numbers = NDArray[np.float64]
 
 STEP = 0.25
 """Step of s. At an imaginary part b < pi / 2 the density and the rise of h are no larger than 1 / cos b

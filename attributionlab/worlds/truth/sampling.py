@@ -15,7 +15,6 @@ from attributionlab.base import (
     Seed,
     Within,
     checked_arguments,
-    checked_image,
     checked_pair,
     kind_of,
     shown,
@@ -140,7 +139,6 @@ def sampled_shapley(
     >>> abs(float(found.values.sum() - (shown - black).detach())) < 1e-9
     True
     """
-    checked_image(image)
     start, end = checked_pair(image[None], replacement, *kind_of(model))
     players = _Players(model, start[0], end[0], readout, torch.Generator().manual_seed(int(seed)))
     sample = _Sample(players.n)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, Within, checked_arguments, refuse_if
+from attributionlab.base import AttributionLabError, Numbers, Within, checked_arguments, refuse_if
 from attributionlab.worlds.truth.arrivals import ClassCount, times
 from attributionlab.worlds.truth.gumbel import COLDEST, WARMEST, SoftmaxGame
 
@@ -78,19 +78,25 @@ def enumerated_shapley(
     worth = torch.cat(
         [_coalition_values(value, (block[:, None] >> bits & 1).bool()) for block in blocks]
     ).numpy()
-    sizes = np.zeros(1, dtype=np.int64)
-    for _ in range(
-        players
-    ):  # with a further player every coalition is there twice, once one larger
-        sizes = np.concatenate([sizes, sizes + 1])
-    weights = np.array([1 / (players * math.comb(players - 1, size)) for size in range(players)])
-    shapley = np.zeros(players)
-    for player in range(players):
-        # (bits above, without or with the player, bits below)
-        pairs = worth.reshape(-1, 2, 2**player)
-        without = sizes.reshape(-1, 2, 2**player)[:, 0]
-        shapley[player] = (weights[without] * (pairs[:, 1] - pairs[:, 0])).sum()
-    return torch.from_numpy(shapley)
+    weights = coalition_weights(players)
+    shapley = [float((weights * changes(worth, player)).sum()) for player in range(players)]
+    return torch.tensor(shapley, dtype=torch.float64)
+
+
+@lru_cache(maxsize=4)
+def coalition_weights(players: int) -> Numbers:
+    """Shapley's weights of the coalitions of all players but one, numbered by their bits."""
+    sizes = np.zeros(2**players // 2, dtype=np.int64)
+    for bit in range(players - 1):
+        sizes += np.arange(len(sizes)) >> bit & 1
+    weights = [1 / (players * math.comb(players - 1, size)) for size in range(players)]
+    return np.array(weights)[sizes]
+
+
+def changes(worth: Numbers, player: int) -> Numbers:
+    """What a player adds to each coalition of the others, in order, from the worth of every one."""
+    pairs = worth.reshape(-1, 2, 2**player)  # (bits above, without or with the player, bits below)
+    return (pairs[:, 1] - pairs[:, 0]).reshape(-1)
 
 
 def _coalition_values(

@@ -8,14 +8,14 @@ import heapq
 import math
 from collections.abc import Callable
 from itertools import count
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.base.arguments import Count, Positive, Within, checked_arguments
-from attributionlab.base.errors import AttributionLabError, refuse_if
+from attributionlab.base.errors import AttributionLabError
 from attributionlab.base.exact.chain import ROUNDING, Chain, chain_of
 from attributionlab.base.exact.integrals.segments import (
     FINEST,
@@ -27,10 +27,8 @@ from attributionlab.base.models import outputs_in
 from attributionlab.base.passes import uncompiled
 from attributionlab.base.validation import (
     broadcast_to_images,
-    checked_images,
     checked_outputs,
     checked_targets,
-    shown,
 )
 
 _POSITIVE = (
@@ -241,24 +239,12 @@ class PathIntegral(NamedTuple):
     routes: tuple[Route, ...]
 
 
-def checked_path(
-    inputs: Any, baselines: Any
+def _path(
+    inputs: Tensor, baselines: Tensor
 ) -> tuple[
     Float[Tensor, "batch channels height width"], Float[Tensor, "batch channels height width"]
 ]:
     """Where the paths of all images start and end, in float64."""
-    checked_images(inputs, "inputs")
-    if not isinstance(baselines, Tensor):
-        raise AttributionLabError(
-            f"baselines are {shown(baselines)}: pass a tensor, torch.zeros(1) for black"
-        )
-    refuse_if(
-        [
-            f"{name} are {values.dtype}: pass real numbers"
-            for name, values in (("inputs", inputs), ("baselines", baselines))
-            if values.is_complex() or values.dtype == torch.bool
-        ]
-    )
     starts = broadcast_to_images(baselines, inputs, name="baselines", images_name="inputs")
     path = starts.detach().double().contiguous(), inputs.detach().double().contiguous()
     for name, values in zip(("baselines", "inputs"), path, strict=True):
@@ -351,7 +337,7 @@ def path_integral(
     >>> result.attributions.shape, result.attributions.item(), result.routes
     (torch.Size([1, 1, 1, 1]), 3.0, ('exact',))
     """
-    starts, ends = checked_path(inputs, baselines)
+    starts, ends = _path(inputs, baselines)
     classes = checked_targets(targets, len(ends))
     double, chain = DoubleCopy(model), chain_of(model)
     maps, numbers = [], []

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from attributionlab.base.dyadic import exact_steps, grid_step
-from attributionlab.base.exact.stepwise.tree import Numbers, Pointwise, UnservedError
+from attributionlab.base.exact.stepwise.tree import Pointwise, UnservedError
+from attributionlab.base.stats.intervals import Numbers
 
 
 class Proof:

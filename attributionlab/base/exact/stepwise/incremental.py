@@ -16,7 +16,8 @@ from torch import Tensor
 
 from attributionlab.base.exact.stepwise import kernels
 from attributionlab.base.exact.stepwise.certified import Proof, finest, fits_exactly, grid_of_sums
-from attributionlab.base.exact.stepwise.tree import Numbers, Places, Pointwise, Step, Tree
+from attributionlab.base.exact.stepwise.tree import Places, Pointwise, Step, Tree
+from attributionlab.base.stats.intervals import Numbers
 
 MOST_VALUES = 2**16
 """If the last map has one channel with so few possible values, the head is a table of them."""
@@ -93,13 +94,16 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
     both = torch.cat(rows[torch.from_numpy(firsts)].chunk(2, dim=1))
     features, grid = proof.rows(tree.front, both)
     start, end = features.double().numpy().reshape(2, len(firsts), -1)
-    sums = kernels.sums_of_pairs(start, end, below.kind[firsts], below.weight)
+    kinds = below.kind[firsts]
+    first, first_size = kernels.sums_of_rows(start, kinds, below.weight)
+    last, last_size = kernels.sums_of_rows(end, kinds, below.weight)
+    sums = first, last, first_size, last_size
     walk = _Walk(proof, grid)
     walk.enter(below, kernels.spread_pairs(pairs, *sums, below.parent, below.bias, below.places))
     for step in tree.steps[1:]:
         walk.climb(step)
     # To `follow`, a replacement is what it changes of the first map.
-    changes = replace(below, kind=pairs, weight=(sums[1] - sums[0])[:, None])
+    changes = replace(below, kind=pairs, weight=(last - first)[:, None])
     walk.levels[0] = walk.levels[0]._replace(step=changes)
     return Mixture(*_packed(walk.levels), _head(tree, walk, image.dtype), len(rows))
 

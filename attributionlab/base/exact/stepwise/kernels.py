@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base.compiling import compiled
-from attributionlab.base.exact.stepwise.tree import Numbers, Places
+from attributionlab.base.exact.stepwise.tree import Places
+from attributionlab.base.stats.intervals import Numbers
 
 
 @compiled
@@ -50,32 +51,23 @@ def distinct_rows(rows: NDArray[np.uint32]) -> tuple[Places, Places]:
 
 
 @compiled
-def sums_of_pairs(
-    start: Numbers, end: Numbers, kind: Places, weight: Numbers
-) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """What each pair (start[n], end[n]) adds to the outputs of its matrix weight[kind[n]].
+def sums_of_rows(rows: Numbers, kind: Places, weight: Numbers) -> tuple[Numbers, Numbers]:
+    """What each row (n, inputs) adds to the outputs of its matrix weight[kind[n]].
 
-    Four arrays (pairs, outputs): at the start, at the end, and the magnitudes of both added up.
+    Two arrays (n, outputs): the sums, and the magnitudes added up.
     """
-    pairs, inputs, outputs = len(kind), weight.shape[1], weight.shape[2]
-    first, last = np.zeros((pairs, outputs)), np.zeros((pairs, outputs))
-    first_size, last_size = np.zeros((pairs, outputs)), np.zeros((pairs, outputs))
-    for pair in range(pairs):
-        matrix = kind[pair]
+    inputs, outputs = weight.shape[1], weight.shape[2]
+    sums, sizes = np.zeros((len(kind), outputs)), np.zeros((len(kind), outputs))
+    for row in range(len(kind)):
+        matrix = kind[row]
         for i in range(inputs):
-            value = start[pair, i]
+            value = rows[row, i]
             if value != 0:
                 for o in range(outputs):
                     term = weight[matrix, i, o] * value
-                    first[pair, o] += term
-                    first_size[pair, o] += abs(term)
-            value = end[pair, i]
-            if value != 0:
-                for o in range(outputs):
-                    term = weight[matrix, i, o] * value
-                    last[pair, o] += term
-                    last_size[pair, o] += abs(term)
-    return first, last, first_size, last_size
+                    sums[row, o] += term
+                    sizes[row, o] += abs(term)
+    return sums, sizes
 
 
 @compiled
@@ -91,7 +83,7 @@ def spread_pairs(
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Sums of the first map: at the start, at least, at most, and of magnitudes at most.
 
-    Each pixel adds what its pair does at the start or at the end (`sums_of_pairs`).
+    Each pixel adds what its pair does at the start or at the end (`sums_of_rows`).
     """
     outputs = len(bias)
     now, least = np.empty((places, outputs)), np.empty((places, outputs))

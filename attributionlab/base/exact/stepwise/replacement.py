@@ -35,22 +35,6 @@ def kind_of(model: Any) -> tuple[torch.dtype, torch.device | None]:
     return torch.float32, None
 
 
-def checked_image(image: Any) -> None:
-    """Refuse what is not one image."""
-    if not isinstance(image, Tensor) or image.ndim != 3 or not image.numel():
-        raise AttributionLabError(
-            f"image is {shown(image)}: pass a tensor of shape (C, H, W), or a batch to trajectories"
-        )
-
-
-def checked_order(order: Any) -> None:
-    """Refuse what is not one order; whether it is a permutation shows later."""
-    if not isinstance(order, Tensor) or order.ndim != 1:
-        raise AttributionLabError(
-            f"order is {shown(order)}: pass a tensor of torch.int64 of shape (P,)"
-        )
-
-
 def checked_pair(
     images: Any, replacement: Any, dtype: torch.dtype, device: torch.device | None
 ) -> tuple[
@@ -204,8 +188,6 @@ def trajectory(
     >>> trajectory(model, image, 0, torch.tensor([3, 0, 1, 2])).T
     tensor([[10.,  6.,  5.,  3.,  0.]])
     """
-    checked_image(image)
-    checked_order(order)
     return trajectories(model, image[None], replacement, order[None, None])[0, 0]
 
 
@@ -431,7 +413,6 @@ def route_of(
     >>> al.exact.route_of(average, torch.ones(1, 2, 2), 0).reason
     'it is not a sequence of nn.Conv2d, nn.Linear, nn.ReLU and nn.Flatten without hooks'
     """
-    checked_image(image)
     dtype, device = kind_of(model)
     start, end = checked_pair(image[None], replacement, dtype, device)
     try:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base.exact.chain import Chain, Convolution, Flattening, Layer, Matrix, Relu
+from attributionlab.base.stats.intervals import Numbers
 
-Numbers = NDArray[np.float64]
 Places = NDArray[np.int32]
 
 

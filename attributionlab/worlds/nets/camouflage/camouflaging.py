@@ -52,7 +52,7 @@ def duplicate_neurons(draft: Draft, generator: torch.Generator) -> str:
         layer, following = draft.layers[cut], draft.layers[cut + 1]
         count = min(MOST_COPIES, math.ceil(COPIED_SHARE * layer.outputs))
         chosen = torch.randperm(layer.outputs, generator=generator)[:count]
-        twins = _picked(layer, chosen)
+        twins = layer.part(chosen)
         read = following.weight[:, chosen]
         # All readers get a part, also those that had no use for the neuron: u - u is nothing.
         anything = torch.where(
@@ -82,7 +82,7 @@ def add_cancelling_pairs(draft: Draft, generator: torch.Generator) -> str:
         new = _random_neurons(draft, cut, pairs, generator)
         if new is None:
             continue
-        twins = _picked(new, torch.arange(new.outputs).repeat(2))
+        twins = new.part(torch.arange(new.outputs).repeat(2))
         following = draft.layers[cut + 1]
         shape = (following.outputs, new.outputs, *following.weight.shape[2:])
         fine = _comparable(draft, cut, new.signal) * _quarters(shape, generator)
@@ -139,11 +139,6 @@ def _append(draft: Draft, cut: int, new: Layer, tiers: Sequence[Tensor]) -> None
     draft.layers[cut + 1] = replace(following, weight=weight)
 
 
-def _picked(layer: Layer, rows: Tensor) -> Layer:
-    signal = Signal(layer.signal.upper[rows], layer.signal.step[rows])
-    return replace(layer, weight=layer.weight[rows], bias=layer.bias[rows], signal=signal)
-
-
 def _random_neurons(
     draft: Draft, cut: int, count: int, generator: torch.Generator, *, dead: bool = False
 ) -> Layer | None:
@@ -173,7 +168,7 @@ def _random_neurons(
     grid = torch.full_like(steps, torch.inf) if dead else torch.minimum(steps, grid_step(threshold))
     new = replace(new, signal=Signal(upper, grid))
     fits = rows_that_fit(new, inputs).nonzero()[:, 0]
-    return _picked(new, fits) if len(fits) else None
+    return new.part(fits) if len(fits) else None
 
 
 def _comparable(draft: Draft, cut: int, signal: Signal) -> Tensor:
@@ -355,10 +350,7 @@ def permute_channels(draft: Draft, generator: torch.Generator) -> str:
     for cut in draft.cuts:
         layer, following = draft.layers[cut], draft.layers[cut + 1]
         order = torch.randperm(layer.outputs, generator=generator)
-        signal = Signal(layer.signal.upper[order], layer.signal.step[order])
-        draft.layers[cut] = replace(
-            layer, weight=layer.weight[order], bias=layer.bias[order], signal=signal
-        )
+        draft.layers[cut] = layer.part(order)
         draft.layers[cut + 1] = replace(following, weight=following.weight[:, order])
     return f"the channels of {len(draft.cuts)} hidden layers permuted"
 

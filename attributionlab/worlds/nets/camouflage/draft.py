@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, grid_step
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.worlds.nets.networks import Network
+from attributionlab.worlds.nets.stage import convolution, linear
 
 LARGEST, SMALLEST = 2.0**80, 2.0**-80
 """Far inside the range of float32, so that products with gradients do not leave it either."""
@@ -45,6 +45,11 @@ class Layer:
     def outputs(self) -> int:
         """How many neurons it has."""
         return len(self.weight)
+
+    def part(self, rows: Tensor) -> "Layer":
+        """Some of its neurons, in this order."""
+        signal = Signal(self.signal.upper[rows], self.signal.step[rows])
+        return replace(self, weight=self.weight[rows], bias=self.bias[rows], signal=signal)
 
 
 @dataclass
@@ -196,16 +201,8 @@ def _kernels(module: nn.Conv2d | nn.Linear, signal: Signal) -> tuple[Tensor, int
 
 def module_of(layer: Layer, *, is_linear: bool) -> nn.Module:
     """A layer as a linear layer or a convolution, in float32."""
-    outputs, inputs, kernel, _ = layer.weight.shape
-    module: nn.Conv2d | nn.Linear
-    # Weights are not drawn first: that would use the global random state.
+    weight = layer.weight + 0.0  # no -0.0
+    bias = layer.bias + 0.0
     if is_linear:
-        module = skip_init(nn.Linear, inputs * kernel**2, outputs)  # type: ignore[no-untyped-call]
-        weight = layer.weight.flatten(1)
-    else:
-        geometry = (inputs, outputs, kernel, layer.stride, layer.padding)
-        module = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
-        weight = layer.weight
-    module.weight = nn.Parameter((weight.float() + 0.0).contiguous())  # no -0.0
-    module.bias = nn.Parameter(layer.bias.float() + 0.0)
-    return module
+        return linear(weight.flatten(1), bias)
+    return convolution(weight, bias, layer.stride, layer.padding)

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from attributionlab.base import AttributionLabError, checked_arguments, named
 from attributionlab.worlds.nets.camouflage.draft import Draft
-from attributionlab.worlds.nets.exactness import Signal, stage_budget
+from attributionlab.worlds.nets.exactness import Signal, stages_budget
 from attributionlab.worlds.nets.networks import Network
-from attributionlab.worlds.nets.stage import Stage, evaluate
+from attributionlab.worlds.nets.stage import Stage
 
 GUIDED_STRENGTH = 4.0
 """c of `guided_pair`: the guided gradient of a distractor is 4 times that of a counted color."""
@@ -284,14 +284,15 @@ def _rewrite_checkers(draft: Draft, checker: Checker) -> None:
     # Every checker reads one channel, so that these give each neuron's exact range.
     most = int(draft.inputs.upper.max())
     values = torch.arange(most + 1.0)[:, None].expand(-1, len(draft.inputs.upper))
-    signal, answers = draft.inputs, draft.layers[2].signal
-    for index, (stage, outputs) in enumerate(zip(stages, evaluate(stages, values), strict=True)):
-        signal, _ = stage_budget(f"layer {index + 1}", stage, signal, outputs.amax(0))
+    answers = draft.layers[2].signal
+    _, budgets = stages_budget("layer", stages, draft.inputs, values)
+    for index, (stage, budget) in enumerate(zip(stages, budgets, strict=True)):
+        assert budget.signal is not None
         draft.layers[index] = replace(
             draft.layers[index],
             weight=stage.weight.double()[:, :, None, None],
             bias=stage.bias.double(),
-            signal=signal if index < 2 else answers,
+            signal=budget.signal if index < 2 else answers,
         )
 
 
