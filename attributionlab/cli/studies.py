@@ -445,7 +445,7 @@ def train_file(
     from attributionlab.worlds import LEARNING_IMAGES, load, make_trained
 
     if out.suffix != SUFFIX:
-        raise AttributionLabError(f"--out is {str(out)!r}: name it {SUFFIX}")
+        raise AttributionLabError(f"--out is {str(out)!r}: name it NAME{SUFFIX}")
     places = paths.check_paths({"out": out}, read=[world])
     env = load(world, image_size=image_size, **LEARNING_IMAGES.get(world, {}))
     with options.saying_what_was_done(), follow(f"train {world}"):

@@ -116,8 +116,10 @@ def test_weights_of_another_shape_are_refused(path):
     unread(path, "0.weight has the shape (32, 3, 5, 5), and a")
     signed(path, {name: value for name, value in tensors.items() if name != "0.weight"})
     unread(path, "0.weight has the shape None")
-    signed(path, tensors, recipe=json.dumps(Recipe("vit", 0, 100)._asdict()))
+    signed(path, tensors, recipe=json.dumps(Recipe("vit", 0, 100)._asdict(), sort_keys=True))
     unread(path, "a vit for this rule has")
+    signed(path, tensors | {"0.weight": tensors["0.weight"].to(torch.complex64)})
+    unread(path, "is not a trained network of this version")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,17 @@ def test_weights_of_another_shape_are_refused(path):
         ({"written by": "another"}, "is not a trained network of this version"),
         ({"recipe": "{}"}, "which this version does not know"),
         ({"recipe": "x"}, "which this version does not know"),
-        ({"certificate": "{}"}, "its certificate is '{}'"),
+        ({"recipe": '{"architecture": ["cnn"], "samples": 1, "seed": 0}'}, "has the recipe"),
+        ({"recipe": '{"architecture": "cnn", "samples": null, "seed": 0}'}, "has the recipe"),
+        ({"recipe": "[" * 100_000}, "has the recipe '[["),
+        ({"certificate": "{}"}, "has the certificate '{}', which this version does not know"),
+        ({"certificate": PASSED.to_text().replace("1.0", "Infinity")}, "has the certificate"),
+        ({"certificate": PASSED.to_text().replace("1.0", "9" * 400)}, "has the certificate"),
+        ({"rule": '{"image_size": 24, "outputs": -1}'}, "has the rule"),
+        ({"rule": '{"image_size": 1000000, "outputs": 1}'}, "has the rule"),
+        ({"rule": '{"image_size": 24, "outputs": 1e400}'}, "has the rule"),
+        ({"rule": '{"outputs": 1, "image_size": 24}'}, "has the rule"),  # not as it is written
+        ({"more": "x"}, "is not a trained network of this version"),
         ({"rule": "{}"}, "has the rule '{}', which this version does not know"),
     ],
 )
@@ -187,18 +199,27 @@ def test_a_classifier_has_probabilities_of_a_trained_network(tmp_path):
         ({"trained": "cnn.99"}, "trained is 'cnn.99': ... attributionlab train qu"),
         ({"name": "parity", "trained": "cnn.0"}, "parity has none"),
         ({"trained": 3}, "trained is 3: pass a text"),
+        ({"shades": 3, "spread": 20}, "shades is 3, but ... on flat colors: leave shades"),
+        ({"trained_digest": "0"}, "and not '0', as trained_digest says: take the network"),
     ],
 )
 def test_another_rule_size_or_file_is_refused(path, how, said):
     refused(al.load, {"name": "quadrants", **HOW, "trained": str(path)}, how, said)
 
 
+def test_refusals_name_the_world_once_and_the_constant_that_is_wrong(path):
+    for how, said in (
+        ({"image_size": 48, "trained": str(path)}, f"quadrants: trained is {str(path)!r}, which"),
+        ({"trained_digest": "0"}, "quadrants: trained_digest is given without trained: name"),
+        ({"implementation": "Trained"}, "quadrants: implementation is 'Trained': did you mean 't"),
+    ):
+        assert refusal_of(lambda how=how: al.load("quadrants", **how)).startswith(said)
+
+
 def test_a_file_that_was_replaced_is_refused_where_the_environment_is_made_again(path, stated):
     spec = al.load("quadrants", **HOW, trained=str(path)).spec
     stated._replace(recipe=Recipe("cnn", 1, 100)).write(path)
-    with pytest.raises(
-        AttributionLabError, match=r"whose digest is .* as when the environment was"
-    ):
+    with pytest.raises(AttributionLabError, match=r"whose digest is .* as trained_digest says"):
         from_spec(spec.__dict__)
 
 

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from attributionlab.base import (
     AttributionLabError,
@@ -13,6 +13,7 @@ from attributionlab.base import (
     Share,
     Whole,
     argument_problems,
+    named,
     nearest,
     plain_arguments,
     plain_torch,
@@ -25,6 +26,7 @@ from attributionlab.worlds.environment.hidden import Hidden, still_hidden
 from attributionlab.worlds.environment.spec import (
     EnvironmentSpec,
     counting_of,
+    shading_of,
     shown_distractors,
 )
 from attributionlab.worlds.images.generators import GENERATORS
@@ -34,7 +36,7 @@ from attributionlab.worlds.learned.trained import TrainedNetwork, stated_rule, w
 from attributionlab.worlds.learned.training import IMAGE_SIDE, LEARNING_IMAGES
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import Temperature
-from attributionlab.worlds.nets.implementations import PAPER, TRAINED, implemented
+from attributionlab.worlds.nets.implementations import IMPLEMENTATIONS, PAPER, TRAINED, implemented
 from attributionlab.worlds.nets.networks import BUILDERS as NETWORKS
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import rule
@@ -61,7 +63,7 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "smoothing": Share,
     "temperature": Temperature,
     "keep_degenerate": bool,
-    "implementation": str,
+    "implementation": Annotated[str, named((*IMPLEMENTATIONS, TRAINED))],
     "camouflage_seed": Whole,
     "trained": str,
     "trained_digest": str,
@@ -194,7 +196,7 @@ def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
     dataset = files.read_spec(files.find_dataset(path, dataset_name))
     spec = _spec(path.stem, design, dataset, overrides)
-    if "trained" in spec.constants:
+    if "trained" in spec.constants and "trained_digest" not in spec.constants:
         spec = spec.with_constants(trained_digest=_trained(spec).digest)
     return replace(spec, hidden=still_hidden(spec.hidden, as_called))
 
@@ -299,6 +301,10 @@ def _spec(
     defaults = default_constants(builder, generator) | {"smoothing": SMOOTHING}
     required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
     problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
+    if "trained_digest" in constants and "trained" not in constants:
+        problems.append(
+            "trained_digest is given without trained: name the network, or leave it out"
+        )
     refuse_if(problems, name)
     if constants.get("implementation") == PAPER:  # the digest is that of the same network
         del constants["implementation"]
@@ -393,9 +399,14 @@ def _trained(spec: EnvironmentSpec) -> TrainedNetwork:
     for key in ("implementation", "camouflage_seed"):
         if key in spec.constants:
             raise AttributionLabError(
-                f"{spec.name}: {key} is {spec.constants[key]}, but a trained network has no other "
-                "implementation: leave one of them out"
+                f"{key} is {spec.constants[key]}, but a trained network has no other implementation: "
+                "leave one of them out"
             )
+    if (shading := shading_of(spec)).shades > 1:
+        raise AttributionLabError(
+            f"shades is {shading.shades}, but networks are trained on flat colors: leave shades and "
+            "spread out"
+        )
     return TrainedNetwork.read(files.find_trained(spec.name, spec.constants["trained"]))
 
 
@@ -404,17 +415,16 @@ def _in_place(exact: Network, spec: EnvironmentSpec) -> Network:
     trained = _trained(spec)
     if (known := spec.constants.get("trained_digest", trained.digest)) != trained.digest:
         raise AttributionLabError(
-            f"{spec.name}: trained is {spec.constants['trained']!r}, whose digest is "
-            f"{trained.digest[:16]} and not {known[:16]}, as when the environment was made: take that "
-            "network"
+            f"trained is {spec.constants['trained']!r}, whose digest is {trained.digest[:16]!r} and "
+            f"not {known[:16]!r}, as trained_digest says: take the network with that digest"
         )
     if trained.rule != (asked := stated_rule(spec.constants, counting_of(spec), exact.classes)):
         learned, stated = json.loads(trained.rule), json.loads(asked)
         key = next(key for key in (*stated, *learned) if stated.get(key) != learned.get(key))
         raise AttributionLabError(
-            f"{spec.name}: trained is {spec.constants['trained']!r}, which was trained with "
-            f"{key} {learned.get(key)!r}, but here it is {stated.get(key)!r}: use the same, or "
-            "train another network"
+            f"trained is {spec.constants['trained']!r}, which was trained with {key} "
+            f"{learned.get(key)!r}, but here it is {stated.get(key)!r}: use the same, or train another "
+            "network"
         )
     return with_trained(exact, trained)
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float32, Float64
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, own_arithmetic, plain_torch
+from attributionlab.base import own_arithmetic, plain_torch
 from attributionlab.worlds.learned.pictures import (
     AT_ONCE,
     INTERVENTIONS,
@@ -100,17 +100,18 @@ class LearnedCertificate:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """From what `to_text` wrote; AttributionLabError for anything else."""
-        try:
-            found = json.loads(text)
-            agreement, asked = (
-                {str(key): _number(value) for key, value in found[name].items()}
-                for name in ("agreement", "asked")
-            )
-            numbers = [_number(found[name]) for name in ("signs", "shapley", "null")]
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise AttributionLabError(f"its certificate is {text[:60]!r}: none") from error
-        return cls(agreement, asked, *numbers)
+        """From what `to_text` wrote; any of several errors for anything else."""
+        found = json.loads(text)
+        agreement, asked = (
+            {str(key): _number(value) for key, value in found[name].items()}
+            for name in ("agreement", "asked")
+        )
+        read = cls(
+            agreement, asked, *(_number(found[name]) for name in ("signs", "shapley", "null"))
+        )
+        if read.to_text() != text:
+            raise ValueError(text)
+        return read
 
 
 HELD, BESIDE_COLORS = "held_out", "beside_colors"

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_type_hints
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
-    Count,
+    ImageSide,
     Seed,
+    argument_problems,
     checked_arguments,
     format_error,
+    refuse_if,
     write_atomically,
 )
 from attributionlab.worlds.learned import training
@@ -29,6 +31,7 @@ from attributionlab.worlds.learned.examination import (
     held_out,
 )
 from attributionlab.worlds.learned.pictures import Pictures, World, drawn_pictures
+from attributionlab.worlds.nets.accumulator import Channels
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.truth.masks import Counting
@@ -87,9 +90,14 @@ class TrainedNetwork(NamedTuple):
         """
         tensors, entries = _content(path)
         digest = entries.pop("digest", None)
-        parts = ("rule", "recipe", "certificate")
+        parts = {"written by", "schema", "rule", "recipe", "certificate"}
         version = (entries.get("written by"), entries.get("schema"))
-        if version != ("AttributionLab", SCHEMA) or not set(parts) <= entries.keys():
+        kinds = {value.dtype for value in tensors.values()}
+        if (
+            version != ("AttributionLab", SCHEMA)
+            or entries.keys() != parts
+            or not kinds <= {torch.float16, torch.int64}
+        ):
             raise AttributionLabError(
                 f"{path.name} is not a trained network of this version: write it with "
                 "attributionlab train"
@@ -99,11 +107,17 @@ class TrainedNetwork(NamedTuple):
                 f"{path.name} has the digest {str(digest)[:16]!r}, but its content has another: it was "
                 "changed after certification; write it again with attributionlab train"
             )
-        recipe = _recipe(path, entries["recipe"])
-        certificate = LearnedCertificate.from_text(entries["certificate"])
+        recipe, sizes, certificate = (
+            _stated(path, what, entries[what], read)
+            for what, read in (
+                ("recipe", _recipe),
+                ("rule", _sizes),
+                ("certificate", LearnedCertificate.from_text),
+            )
+        )
         if problems := certificate.problems:
             raise AttributionLabError(f"{path.name} is not certified: {'; '.join(problems)}")
-        network = _network(path, tensors, recipe, entries["rule"])
+        network = _network(path, tensors, recipe, *sizes)
         return cls(network, entries["rule"], recipe, certificate)
 
 
@@ -183,28 +197,49 @@ def _content(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ) from error
 
 
-def _recipe(path: Path, text: str) -> training.Recipe:
+def _stated(path: Path, what: str, text: str, read: Callable[[str], Any]) -> Any:
+    """What a file says, or one line for what is not as `TrainedNetwork.write` would write it."""
     try:
-        recipe = training.Recipe(**json.loads(text))
-    except (ValueError, TypeError) as error:
+        return read(text)
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise AttributionLabError(
-            f"{path.name} has the recipe {text[:60]!r}, which this version does not know: write "
-            "it again with attributionlab train"
+            f"{path.name} has the {what} {text[:60]!r}, which this version does not know: write it "
+            "again with attributionlab train"
         ) from error
-    return recipe
+
+
+def _in_canon(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    if json.dumps(found, sort_keys=True) != text:
+        raise ValueError(text)
+    return found
+
+
+def _recipe(text: str) -> training.Recipe:
+    found = _in_canon(text)
+    refuse_if(argument_problems(found, get_type_hints(training.Recipe, include_extras=True)))
+    return training.Recipe(**found)
+
+
+def _sizes(rule: str) -> tuple[int, int]:
+    """Outputs and side of the images."""
+    found = _in_canon(rule)
+    sizes = {"outputs": found["outputs"], "image_size": found["image_size"]}
+    refuse_if(argument_problems(sizes, {"outputs": Channels, "image_size": ImageSide}))
+    return sizes["outputs"], sizes["image_size"]
 
 
 def _network(
-    path: Path, tensors: Mapping[str, Tensor], recipe: training.Recipe, rule: str
+    path: Path, tensors: Mapping[str, Tensor], recipe: training.Recipe, outputs: int, side: int
 ) -> nn.Sequential:
     """The architecture with a file's weights."""
-    try:
-        outputs, side = (int(json.loads(rule)[key]) for key in ("outputs", "image_size"))
-    except (ValueError, TypeError, KeyError) as error:
-        raise AttributionLabError(
-            f"{path.name} has the rule {rule[:60]!r}, which this version does not know: write it again "
-            "with attributionlab train"
-        ) from error
     with torch.random.fork_rng(devices=[]):
         network = made(recipe.architecture, outputs, side)
     wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
@@ -239,7 +274,7 @@ def make_trained(
     architecture: str,
     *,
     seed: Seed = 0,
-    samples: Count | None = None,
+    samples: training.Samples | None = None,
     lessons: Lessons | None = None,
     show_progress: bool = False,
 ) -> TrainedNetwork:

@@ -1,16 +1,17 @@
 """Training a network on a world's rule, on images that are varied anew for every batch."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
-    Count,
     Seed,
+    Within,
     checked_arguments,
+    named,
     one_thread,
     own_arithmetic,
     plain_torch,
@@ -32,8 +33,9 @@ BASE_IMAGES, IMAGES_SEED = 320, 1_000_003
 """Images that batches are made of, and their seed: no question of a test is about them."""
 CHUNK = 16
 """Batches whose images are made at once."""
-SAMPLES, MOST_SAMPLES = 400_000, 100_000_000
+SAMPLES = 400_000
 """Images that a network sees unless its world needs others."""
+Samples = Annotated[int, Within(least=1, most=100_000_000)]
 SAMPLES_OF: Mapping[str, int] = {"all-four": 700_000, "marker-flips": 700_000}
 """Those that worlds need that are harder to learn."""
 LEARNING_IMAGES: Mapping[str, Mapping[str, Any]] = {
@@ -62,9 +64,9 @@ IMAGE_SIDE = 24
 class Recipe(NamedTuple):
     """How a network is trained, from which it can be made again on the same machine."""
 
-    architecture: str
-    seed: int
-    samples: int
+    architecture: Annotated[str, named(ARCHITECTURES)]
+    seed: Seed
+    samples: Samples
 
 
 @checked_arguments
@@ -74,7 +76,7 @@ def train_network(
     pictures: Pictures,
     *,
     seed: Seed = 0,
-    samples: Count = SAMPLES,
+    samples: Samples = SAMPLES,
     show_progress: bool = False,
 ) -> nn.Sequential:
     """Train a network on the exact outputs of a world's rule.
@@ -96,8 +98,6 @@ def train_network(
     Raises AttributionLabError for an unknown architecture, images that it does not take, and rules
     whose output is the same for all images.
     """
-    if samples > MOST_SAMPLES:
-        raise AttributionLabError(f"samples is {samples:,}: take at most {MOST_SAMPLES:,}")
     generator = torch.Generator().manual_seed(seed)
     with one_thread(), own_arithmetic(), plain_torch():
         network = _untrained(architecture, env.network.classes, env.recipe.image_size, seed)
