@@ -1,4 +1,4 @@
-"""The truths of a question that are equally likely for who does not see one thing, its own first.
+"""The truths of a question, equally likely for whoever does not see one thing; its own comes first.
 
 A world's table ``[hidden]`` says how many there are (`attributionlab.worlds.environment.hidden`).
 """

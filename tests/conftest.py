@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import jaxtyping
@@ -21,6 +22,9 @@ from attributionlab.verdicts.metric_trials import isolation as metric_isolation 
 # Thousands of tests and the modules they need live to the end: no collection of garbage looks through
 # them, neither while they are made nor at every test.
 gc.disable()
+
+# Processes that a shell starts in the background ignore Ctrl-C, and so would those that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

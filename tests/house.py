@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_828, 41),
-    "worlds": Size(19_059, 92),
+    "worlds": Size(19_072, 92),
     "methods": Size(10_825, 38),
     "metrics": Size(7_807, 32),
-    "runs": Size(2_728, 10),
-    "show": Size(4_168, 17),
-    "verdicts": Size(17_661, 55),
-    "papers": Size(12_941, 56),
+    "runs": Size(2_729, 10),
+    "show": Size(4_171, 17),
+    "verdicts": Size(17_670, 55),
+    "papers": Size(12_942, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_295, 12),
-    "tests": Size(86_520, 396),
+    "tests": Size(86_522, 396),
 }
 
 

@@ -213,7 +213,7 @@ def run_test(
 
     Exit status: 0 pass, 1 fail, 2 wrong input, 3 inconclusive (too few questions, or the environments
     do not hide everything that the claim requires), 4 invalid (a control has the wrong result), 70 a
-    crash, 130 interrupted, 141 the program reading the output has stopped.
+    crash, 130 interrupted, 141 the program reading the output has stopped, 143 terminated.
     """
     from attributionlab.show import (
         citation,

@@ -127,7 +127,7 @@ def _print_differences(comparison: "Comparison", first: str, second: str) -> Non
     numbers = differences.select_dtypes("float").round(3) + 0.0  # no -0
     what = f"{first} (first) minus {second} (second)"
     print_table(Text(f"\n{what}, F1 on the same images, with a 95 % interval"))
-    better = differences["better"].fillna("undecided")  # no names, for which 80 columns lack room
+    better = differences["better"].fillna("undecided")  # names would not fit into 80 columns
     shown = differences.assign(**numbers, better=better)
     print_table(data_table(shown), width=120)
 

@@ -110,11 +110,11 @@ from .layers import find_layer as find_layer
 from .layers import layout_of as layout_of
 from .notices import Kind as Kind
 from .notices import hand_on_notices as hand_on_notices
-from .run import checked as checked
+from .run import checked_maps as checked_maps
 from .run import globals_restored as globals_restored
 from .run import plain_maps as plain_maps
 from .run import random_states as random_states
-from .run import returned as returned
+from .run import raw_attributions as raw_attributions
 from .suffixes import SUFFIXES as SUFFIXES
 from .suffixes import base_and_suffix as base_and_suffix
 from .suffixes import figure_label as figure_label

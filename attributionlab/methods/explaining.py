@@ -28,7 +28,7 @@ from attributionlab.methods.layers import find_layer
 from attributionlab.methods.notices import collect_notices, summarized
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.registry import METHODS
-from attributionlab.methods.run import as_maps, returned
+from attributionlab.methods.run import as_maps, raw_attributions
 
 MOST_METHODS = 100
 PLACE = "this model"
@@ -154,7 +154,7 @@ def _maps(label: str, method: Method, call: Call, seed: int) -> tuple[Tensor, li
     """A method's maps, and what is silently wrong with them."""
     inputs, targets = call.inputs.clone(), call.targets.clone()
     with collect_notices(of_a_users_call=True) as notices:
-        attributions, _ = returned(method, call, seed)
+        attributions, _ = raw_attributions(method, call, seed)
         with collect_notices():  # those of zeros are guards'
             maps = as_maps(attributions, inputs, label)
         if not method.built_in:  # a built-in method has looked itself

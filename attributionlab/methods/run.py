@@ -280,10 +280,10 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         If the method raises, or its attributions cannot be scored.
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
-    return checked(method, call, inputs, targets, *returned(method, call, seed))
+    return checked_maps(method, call, inputs, targets, *raw_attributions(method, call, seed))
 
 
-def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
+def raw_attributions(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
     """Attributions of a batch as the method returns them, and whether random numbers were drawn.
 
     What the method did to the network or to torch is undone; `notify` is told of it.
@@ -343,7 +343,7 @@ def _shown_values(call: Call) -> Iterator[None]:
         notify(Notice("", 0, kind="values", shown=shown))
 
 
-def checked(
+def checked_maps(
     method: Method, call: Call, inputs: Tensor, targets: Tensor, attributions: Any, drew: bool
 ) -> Attributed:
     """What a method returned for these inputs and targets, checked and summed over channels."""

@@ -27,7 +27,8 @@ class Cell:
     - `place`: what is computed, as the rows of a table name it: method, environment, seed. No two cells
       of one kind have the same place.
     - `inputs`: whatever else the result depends on, as JSON: specifications, settings, numbers of
-      images. Versions of libraries and the code of the package that `compute` imports are added.
+      images. Versions of libraries and the code of the package that `compute` imports are added, with
+      its comments, but neither templates nor what Python, processor and threads are.
     - `compute`: returns the result; takes the device on which to compute, None for the cell's own. For
       other processes it is pickled by value.
     - `least_seconds`: what it takes at least, as far as is known.

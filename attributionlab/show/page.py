@@ -1,4 +1,4 @@
-"""A faithfulness test as HTML: one file that needs nothing else, or a small table for a notebook."""
+"""A faithfulness test as HTML: one file that needs nothing else."""
 
 import base64
 import hashlib

@@ -1,4 +1,7 @@
-"""Results as tables for the terminal; plain text carries everything, color only underlines it."""
+"""Results as tables for the terminal; plain text carries everything, color only underlines it.
+
+The tables of a faithfulness test are in `verdict.py`.
+"""
 
 import errno
 import io

@@ -196,10 +196,12 @@ def unseen_test(
         )
     number, _ = drawn_seed(seed)
     at = {
-        (axis, dose): load(str(place.reference), **{**place.overrides, CONSTANTS[axis]: value})
+        (axis, dose): load(
+            str(place.reference),
+            **{**place.overrides, CONSTANTS[axis]: int(dose) if axis == "channels" else dose},
+        )
         for axis in asked
         for dose in asked[axis]
-        for value in [int(dose) if axis == "channels" else dose]
     }
     different = {each.spec.digest: each for each in at.values()}
     queries = queries_of(method, place.to(running.get("device") or "cpu"), number, settings)

@@ -82,7 +82,7 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     assert shown.startswith(f"checked: no fault ()\n{title}")
     assert "swap contrast" in shown
     assert "sparsity (blind)" in shown
-    assert "exact for the twin" in shown
+    assert "exact for the counterpart" in shown
     assert "120 attributions, mean over 2 questions; threshold 0.5" in shown
     assert "what varies" in shown
     assert "n = 2: intervals" in shown

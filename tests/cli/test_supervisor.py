@@ -163,7 +163,6 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(session):
     body = ("os.setsid()\n" * session) + ANSWERS.strip()
     child, terminal = pty.fork()
     if child == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests in the background of a shell ignore it
         os.execve(sys.executable, script(body), ENVIRONMENT)
     said = b""
     while b"begun" not in said:

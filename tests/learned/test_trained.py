@@ -23,7 +23,7 @@ from attributionlab.worlds.learned.trained import (
     rule_of,
     stated_rule,
 )
-from attributionlab.worlds.learned.training import LEARNING_IMAGES, Recipe, rounded
+from attributionlab.worlds.learned.training import IMAGE_SIDE, LEARNING_IMAGES, Recipe, rounded
 from cases import loaded
 from refusals import refusal_of, refused
 
@@ -303,6 +303,7 @@ def test_a_shipped_network_is_read_and_is_near_to_its_rule(name):
         key: value for key, value in LEARNING_IMAGES.get(world, {}).items() if key == "dataset"
     }
     exact = al.load(world, **HOW, **dataset)
+    assert env.recipe == exact.recipe
     images, _ = exact.batch(8, seed=5)
     found = TrainedNetwork.read(specs_folder("designs") / "trained" / f"{name}.safetensors")
     assert found.recipe[:2] == (architecture, int(seed))
@@ -315,8 +316,6 @@ def test_a_shipped_network_is_read_and_is_near_to_its_rule(name):
 @pytest.mark.parametrize("name", trained_networks())
 def test_the_certificate_of_a_shipped_network_is_found_again(name):
     """Tolerance: another processor rounds otherwise, 1e-6 of an output; counts of right signs stay."""
-    from attributionlab.worlds.learned.training import IMAGE_SIDE
-
     world = name.split(".")[0]
     env = al.load(world, image_size=IMAGE_SIDE, **LEARNING_IMAGES.get(world, {}))
     found = TrainedNetwork.read(specs_folder("designs") / "trained" / f"{name}.safetensors")

@@ -417,7 +417,7 @@ def test_twins_with_the_same_roles_or_another_image_are_refused(env):
         refuse_equal_twins(own, own)
     other = next(each for each in map(questions.twin, range(1, 9)) if each.roles != own.roles)
     other = other._replace(target=own.target, roles=tuple(np.roll(own.roles, 1)))
-    with pytest.raises(AttributionLabError, match="twins show two images"):
+    with pytest.raises(AttributionLabError, match="its counterpart show two images"):
         refuse_equal_twins(own, other)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from torch import nn
 
+from attributionlab.base import CONFIDENCE
 from attributionlab.metrics import pixel_flipping, removal_curve
 from attributionlab.metrics.imputation import constant
 from attributionlab.papers.answers import decided
@@ -221,7 +222,7 @@ def _measured(kind: str, number: int, pixels: int, classes: int, seed: int) -> d
 
 
 def _ends(count: int, total: int) -> dict[str, float]:
-    ends = binomtest(count, total).proportion_ci(method="wilson")
+    ends = binomtest(count, total).proportion_ci(CONFIDENCE, method="wilson")
     return {"low": ends.low, "high": ends.high}
 
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionWarning
+from attributionlab.base import GAMMA, AttributionWarning
 from attributionlab.verdicts import attribute
 from attributionlab.worlds import Count, Environment, Rule, evaluate, least_f1
 from attributionlab.worlds.images import Color
@@ -20,11 +20,11 @@ DOSES: tuple[float, ...] = (0, 0.05, 0.1, 0.25, 0.5, 1)
 NEVER = "never"
 STEPS = 16
 """Deletion looks at the output after 0, 1/16, ..., 16/16 of the pixels are replaced."""
-GAMMA, MARGIN = 0.5, 0.05
-"""The F1 with which a method passes; whether it does is not asked so close to it."""
+MARGIN = 0.05
+"""So close to GAMMA, the F1 with which a method passes here, it is not asked whether it does."""
 PASSES = "passes"
 CAUSES: Mapping[str, str] = {
-    PASSES: "its maps of the laboratory's images reach an F1 of 0.5",
+    PASSES: f"its maps of the laboratory's images reach an F1 of {GAMMA}",
     "baseline": "it fails, and passes with the background's color as its baseline",
     "path": "it fails from the background too: the output along the straight path misleads it",
     "gradient": "it fails with the background as baseline too, where removing single pixels passes",

@@ -54,7 +54,7 @@ UNRELATED = 0.1
 """Similarity up to which maps look like nothing."""
 
 OFF_THE_COLOR = 0.01
-"""How far calls lie from a value of the image, on both sides, that are more than rounding."""
+"""How far calls must lie from a value of the image, on both sides, to be more than rounding."""
 
 IMAGE_ONLY = ("foreground", "filled-patches", "baseline-distance", "edges", "constant")
 """What maps may look like that are made from the image alone."""

@@ -60,7 +60,8 @@ class Diagnosis:
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Name the likely causes of what is missing in one environment.
 
-    A cause is named if it explains 0.05 of F1 and a fifth of what is missing.
+    A cause is named if it explains 0.05 of F1 and a fifth of what is missing. Noise on the input, which
+    may do no harm, is named where no other cause is.
     """
     enough = max(LEAST_EXPLAINED, LEAST_PART * evidence.missing)
     for rules in (RULES, (shown_noise,), LAST_RESORTS):

@@ -51,7 +51,7 @@ LIMITS = ("max_panels", "max_evaluations")
 
 
 NOTHING: Callable[..., NDArray[Any]] = partial(np.empty, (0, 0))
-"""Numbers of a method without drift."""
+"""What a drift holds where none was measured."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,13 +40,13 @@ from attributionlab.methods import (
     as_method,
     call_captum_instance,
     call_function,
-    checked,
+    checked_maps,
     collect_notices,
     derived,
     images_at_once,
     notify,
     plain_maps,
-    returned,
+    raw_attributions,
 )
 from attributionlab.methods import attribute as attribute_here
 from attributionlab.runs import Fingerprint, digest_of, fingerprint
@@ -271,7 +271,7 @@ class _Attribute(NamedTuple):
         inputs, head, arrays = call.inputs.clone(), dict[str, Any](), dict[str, Tensor]()
         with collect_notices() as notices, own_process.as_there(self.state):
             try:
-                attributions, head["random"] = returned(method, call, self.seed)
+                attributions, head["random"] = raw_attributions(method, call, self.seed)
                 maps = plain_maps(attributions, inputs, f"{self.name} on {PLACE}")
                 arrays["maps"] = maps
             except (AttributionLabError, EnoughError):
@@ -365,7 +365,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     except AttributionLabError as error:
         raise AttributionLabError(str(error).replace(PLACE, call.environment)) from None
     random = bool(head.get("random"))
-    return checked(method, call, call.inputs, call.targets, arrays["maps"], random)
+    return checked_maps(method, call, call.inputs, call.targets, arrays["maps"], random)
 
 
 def _shown(values: Any, of_image: Any, *pixels: Any) -> Shown:

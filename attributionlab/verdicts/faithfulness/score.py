@@ -371,8 +371,11 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         name: control_score(name, setup.plain_claim, None, Tally(0, 0), hidden)
         if name in unknown
         else control_score(
-            *(name, setup.plain_claim, lowest_mean(f1)[1]),
-            *(count_of(lowest_f1(f1), outcome.best), hidden),
+            name,
+            setup.plain_claim,
+            claim_f1=lowest_mean(f1)[1],
+            count=count_of(lowest_f1(f1), outcome.best),
+            hidden=hidden,
         )
         for name, f1 in outcome.controls.items()
     }

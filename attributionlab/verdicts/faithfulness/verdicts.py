@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import GAMMA, Interval, Tally, mean_score
-from attributionlab.show import violates
 from attributionlab.verdicts.controls import BLIND, MUST_FAIL
 from attributionlab.worlds import FEATURES
 
@@ -36,6 +35,11 @@ class ControlScore:
         if self.must == "pass":
             return self.count.solved == self.count.asked
         return self.count.passes
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it does not do what it must; `show.violates` says the same of the JSON file."""
+        return self.must not in (None, "pass" if self.passes else "fail")
 
     def to_dict(self) -> dict[str, object]:
         """Entry in the JSON file."""
@@ -91,7 +95,7 @@ class ClaimScore:
     @property
     def reason(self) -> str:
         """Which control makes the test invalid, in a sentence; empty if none does."""
-        wrong = [name for name, each in self.controls.items() if violates(each.to_dict())]
+        wrong = [name for name, each in self.controls.items() if each.is_wrong]
         if not wrong:
             return ""
         name = "oracle" if "oracle" in wrong else wrong[0]

@@ -191,8 +191,8 @@ def refuse_equal_twins(own: Question, twin: Question) -> None:
             f"roles {each.env.rule or each.roles}, target {each.target}" for each in (own, twin)
         )
         raise AttributionLabError(
-            f"twins {what} ({first}, and {second}): a swap contrast would say nothing; take "
-            "Questions.twin"
+            f"a question and its counterpart {what} ({first}, and {second}): a swap contrast would "
+            "say nothing; take Questions.twin"
         )
 
 

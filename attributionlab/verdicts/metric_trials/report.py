@@ -81,7 +81,8 @@ CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
 LOOKS = "looks at the network"
 MADE_FOR = (
-    "own, twin, none: for which network an attribution was made; all scores are on the own one."
+    "For which network an attribution was made: the own one, its counterpart (twin), or none. All "
+    "scores are on the own one."
 )
 """What the colors of the figure of attributions say."""
 STATES = {"valid": "pass", "undecided": "inconclusive"}
@@ -134,7 +135,7 @@ class DoseScore(NamedTuple):
     than 1 % of the reach of all scores"""
     drop: CorrelationInterval | None = None
     """by how much it lowers the agreement, paired within questions; None where nothing is unseen, and
-    without twins"""
+    without counterparts"""
 
     @property
     def measures_the_truth(self) -> bool:
@@ -416,13 +417,11 @@ class MetricReport(Files):
                 ylabel=f"score ({self._better} is better)",
             )
         page = study_page(
-            *(
-                self.title,
-                [self.sentence.removeprefix(f"{self.verdict}: ")],
-                figures,
-                tables,
-                self.command,
-            ),
+            self.title,
+            [self.sentence.removeprefix(f"{self.verdict}: ")],
+            figures,
+            tables,
+            self.command,
             first=card,
             notes=[*self.notes, *[MADE_FOR] * ("Each attribution" in figures)],
             verdict=self.verdict,

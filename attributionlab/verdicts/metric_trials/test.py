@@ -70,8 +70,8 @@ class MetricTestOptions(RunningMethods, total=False):
         Confidence of the intervals, in (0, 1), 0.95 by default.
     one_network : bool
         Take the images of the data set, all with the roles of `env`, instead of questions. There are no
-        twins then, so nothing is decided; at every dose the Shapley values of the replacement's game
-        compete with the exact mask. False by default.
+        counterparts then, so nothing is decided; at every dose the Shapley values of the replacement's
+        game compete with the exact mask. False by default.
     isolated : bool
         Call a user's metric in a process of its own, which has what the metric declares and nothing
         else; so it is by default. Set it to False for one that cannot be sent there.
@@ -198,7 +198,7 @@ def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bo
 
 
 def not_built(env: Environment, seed: int, n: int) -> str:
-    """Why a world has no `n` questions with twins at its size; "" where it has."""
+    """Why a world has no `n` questions with counterparts at its size; "" where it has."""
     try:
         questions = Questions(env, seed)
         for number in range(n):
@@ -381,7 +381,7 @@ class _Found:
         means = agreement.mean_over_images(self.clean[metric.name][0])
         return pd.DataFrame(
             {
-                "lure": each.name if each.family == "lure" else "exact for the twin",
+                "lure": each.name if each.family == "lure" else "exact for the counterpart",
                 "f1": mean_score(truth[place]),
                 "score": means[place],
                 "exact_score": means[0],

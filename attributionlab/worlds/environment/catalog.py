@@ -146,8 +146,9 @@ def trained_environment(
     """Load a world with a certified network that was trained on its rule.
 
     Equal to ``load(world, image_size=24, trained="ARCHITECTURE.SEED")``: images and truth are those of
-    the world at the size at which the network was trained. The network approximates the rule, so the
-    truth is about whole patches: score a map's sum over each patch, not single pixels.
+    the world at the size at which the network was trained (for marker-flips, images of the data set
+    that it learned from). The network approximates the rule, so the truth is about whole patches:
+    score a map's sum over each patch, not single pixels.
 
     Parameters
     ----------
@@ -186,9 +187,9 @@ def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     if isinstance(written, str) and written == TRAINED:
         overrides = {**_of_trained(path.stem), **overrides}
         del overrides["implementation"]
-    if "trained" in overrides:  # images with the colors that it learned
-        learned = LEARNING_IMAGES.get(path.stem, {})
-        overrides = {key: learned[key] for key in {"dataset"} & learned.keys()} | overrides
+    learned = LEARNING_IMAGES.get(path.stem, {})
+    if "trained" in overrides and "dataset" in learned:  # images with the colors that it learned
+        overrides = {"dataset": learned["dataset"], **overrides}
     as_called = dict(overrides)
     design = files.read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))

@@ -43,7 +43,7 @@ MEANINGS = {
 class Contributions:
     """Images, the output to explain, and what an absent pixel has instead of its value.
 
-    `env` and all others: as for `Environment.truths`.
+    Its arguments are those of `Environment.truths`. Of its attributes:
 
     - `place`: where the answers shall lie.
     - `images`, `baselines` (B, C, H, W): in the valid box, of the network's type and on its device.

@@ -263,7 +263,7 @@ class CustomEnvironment(Environment):
         )
 
     def _samples(self, n: int, seed: int) -> SampleDataset:
-        """N of the images, drawn without replacement; labels are the targets."""
+        """As many of the images, drawn without replacement; labels are the targets."""
         if n > len(self.images):
             raise AttributionLabError(
                 f"n is {n}, and there are {len(self.images)} images: take a smaller n, or pass more "

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,8 +27,13 @@ from attributionlab.worlds.environment.samples import Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec
 from attributionlab.worlds.environment.world_questions import WorldQuestion
 from attributionlab.worlds.nets.networks import Network
-from attributionlab.worlds.rules.game import Asked
-from attributionlab.worlds.tokens.game import MOST_ACTIVE, asked_of, contributions, moves
+from attributionlab.worlds.tokens.game import (
+    MOST_ACTIVE,
+    Meaning,
+    TokenRoles,
+    contributions,
+    moves,
+)
 from attributionlab.worlds.tokens.languages import (
     LANGUAGES,
     LENGTHS,
@@ -52,69 +56,6 @@ ABSENT = {
 
 class AbsentError(AttributionLabError, AttributeError):
     """What only an environment of images has; `hasattr` says so."""
-
-
-@dataclass(frozen=True, eq=False)
-class Meaning:
-    """A language over a vocabulary: `roles[id]` is the role of each id, 0 of [PAD].
-
-    It answers what an environment asks of what counts.
-    """
-
-    language: Language
-    roles: tuple[int, ...]
-
-    modulus = None
-
-    def of(self, images: Real[Tensor, "batch words 1 tokens"]) -> NDArray[np.int64]:
-        """Roles (B, T) of one-hot images."""
-        found: NDArray[np.int64] = np.array(self.roles)[images[:, :, 0].argmax(1).cpu().numpy()]
-        return found
-
-    def outputs(self, images: Real[Tensor, "batch words 1 tokens"]) -> Int[Tensor, "batch outputs"]:
-        """The outputs by the rule: nothing here knows the network."""
-        return torch.from_numpy(self.language.rule(self.of(images)))
-
-    def labels(self, images: Real[Tensor, "batch words 1 tokens"]) -> Int[Tensor, " batch"]:
-        """The largest output of a classification (the first of equals), or the one output."""
-        outputs = self.outputs(images)
-        return outputs.argmax(1) if self.language.classes else outputs[:, 0]
-
-    def classes_of(
-        self, images: Real[Tensor, "batch words 1 tokens"]
-    ) -> Int[Tensor, "batch 1 1 tokens"]:
-        """0 for each token that can change an output, -1 for all others."""
-        active = np.stack([self.language.active(row) & (row != 0) for row in self.of(images)])
-        return torch.from_numpy(active[:, None, None].astype(np.int64) - 1).to(images.device)
-
-    def truth(self, images: Tensor, targets: Sequence[int]) -> Truth:
-        """What is asked of each token."""
-        rows = zip(self.of(images), targets, strict=True)
-        found = [_asked(self.language, tuple(row.tolist()), target) for row, target in rows]
-        return Truth.joined([each.truth() for each in found]).to(images.device)
-
-
-@lru_cache(maxsize=4096)
-def _asked(language: Language, sequence: tuple[int, ...], target: int) -> Asked:
-    return asked_of(language, np.array(sequence), target)
-
-
-@dataclass(frozen=True, eq=False)
-class TokenRoles:
-    """What may be asked about a sequence: `WorldRoles` of tokens.
-
-    - `ids`: (T,), the sequence.
-    - `renamings`: the role of each id, by number; the first is that of the question.
-    """
-
-    language: Language
-    ids: NDArray[np.int64]
-    renamings: Sequence[tuple[int, ...]]
-
-    def truth(self, role: int, target: int, output: Output) -> Truth:
-        """The truth of the sequence in a role."""
-        sequence = np.array(self.renamings[role])[self.ids]
-        return _asked(self.language, tuple(sequence.tolist()), target).truth()
 
 
 class TokenEnvironment(Environment):

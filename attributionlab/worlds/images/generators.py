@@ -4,6 +4,9 @@ Each one checks all its constants at once and returns a `Recipe`; `draw` makes i
 defaults of shape and size are shared: four Bezier patches that show a mean of about 2,469 white
 pixels at 224 x 224 and fill 1/2, which is what Table 4 of the paper implies (deletion AUC 0.0246 is
 half the mean share of white pixels).
+
+Which colors an image has is chosen in `environment/questions.py`; `recipe.py` and `scenes.py` paint
+them, `shades.py` varies them from pixel to pixel.
 """
 
 from collections.abc import Callable

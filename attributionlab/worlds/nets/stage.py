@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import AttributionLabError, checked_arguments
 
@@ -59,21 +58,20 @@ def to_linears(stages: Sequence[Stage]) -> list[nn.Module]:
     return [module for stage in stages for module in (linear(*stage), nn.ReLU())]
 
 
-# Weights are not drawn first, which would take numbers of the global random state.
+# Layers are made on "meta", which draws no weights: that would take numbers of the global random state.
 
 
 def convolution(weight: Tensor, bias: Tensor, stride: int = 1, padding: int = 0) -> nn.Conv2d:
     """A convolution with copies of weights (outputs, inputs, kernel, kernel), in float32."""
     outputs, inputs, *kernel = weight.shape
     geometry = inputs, outputs, (kernel[0], kernel[1]), stride, padding
-    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
-    return _with_weights(layer, weight, bias)
+    return _with_weights(nn.Conv2d(*geometry, device="meta"), weight, bias)
 
 
 def linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
     """A linear layer with copies of weights (outputs, inputs), in float32."""
-    geometry = *weight.shape[::-1], bias is not None
-    layer: nn.Linear = skip_init(nn.Linear, *geometry)  # type: ignore[no-untyped-call]
+    outputs, inputs = weight.shape
+    layer = nn.Linear(inputs, outputs, bias is not None, device="meta")
     return _with_weights(layer, weight, bias)
 
 

@@ -10,12 +10,20 @@ and its Shapley value is their difference. Tokens that are not active are null p
 weight of the others.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
+import torch
+from jaxtyping import Int, Real
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.worlds.rules.game import Asked, asked
 from attributionlab.worlds.tokens.languages import Language, Roles
+from attributionlab.worlds.truth.masks import Output, Truth
 from attributionlab.worlds.truth.shapley import changes, coalition_weights
 
 MOST_ACTIVE = 16
@@ -65,3 +73,66 @@ def asked_of(language: Language, sequence: Roles, output: int = 0) -> Asked:
     """
     rising, falling, null = contributions(language, sequence, output)
     return asked(rising, falling, null, np.zeros(len(null)))
+
+
+@lru_cache(maxsize=4096)
+def _asked(language: Language, sequence: tuple[int, ...], target: int) -> Asked:
+    return asked_of(language, np.array(sequence), target)
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """A language over a vocabulary: `roles[id]` is the role of each id, 0 of [PAD].
+
+    It answers what an environment asks of what counts.
+    """
+
+    language: Language
+    roles: tuple[int, ...]
+
+    modulus = None
+
+    def of(self, images: Real[Tensor, "batch words 1 tokens"]) -> NDArray[np.int64]:
+        """Roles (B, T) of one-hot images."""
+        found: NDArray[np.int64] = np.array(self.roles)[images[:, :, 0].argmax(1).cpu().numpy()]
+        return found
+
+    def outputs(self, images: Real[Tensor, "batch words 1 tokens"]) -> Int[Tensor, "batch outputs"]:
+        """The outputs by the rule: nothing here knows the network."""
+        return torch.from_numpy(self.language.rule(self.of(images)))
+
+    def labels(self, images: Real[Tensor, "batch words 1 tokens"]) -> Int[Tensor, " batch"]:
+        """The largest output of a classification (the first of equals), or the one output."""
+        outputs = self.outputs(images)
+        return outputs.argmax(1) if self.language.classes else outputs[:, 0]
+
+    def classes_of(
+        self, images: Real[Tensor, "batch words 1 tokens"]
+    ) -> Int[Tensor, "batch 1 1 tokens"]:
+        """0 for each token that can change an output, -1 for all others."""
+        active = np.stack([self.language.active(row) & (row != 0) for row in self.of(images)])
+        return torch.from_numpy(active[:, None, None].astype(np.int64) - 1).to(images.device)
+
+    def truth(self, images: Tensor, targets: Sequence[int]) -> Truth:
+        """What is asked of each token."""
+        rows = zip(self.of(images), targets, strict=True)
+        found = [_asked(self.language, tuple(row.tolist()), target) for row, target in rows]
+        return Truth.joined([each.truth() for each in found]).to(images.device)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenRoles:
+    """What may be asked about a sequence: `WorldRoles` of tokens.
+
+    - `ids`: (T,), the sequence.
+    - `renamings`: the role of each id, by number; the first is that of the question.
+    """
+
+    language: Language
+    ids: NDArray[np.int64]
+    renamings: Sequence[tuple[int, ...]]
+
+    def truth(self, role: int, target: int, output: Output) -> Truth:
+        """The truth of the sequence in a role."""
+        sequence = np.array(self.renamings[role])[self.ids]
+        return _asked(self.language, tuple(sequence.tolist()), target).truth()

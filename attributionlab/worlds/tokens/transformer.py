@@ -25,9 +25,8 @@ SIZES = (4, 16, 64)
 """Sizes of heads: powers of 4."""
 Row = Mapping[str, float]
 """Weights by the name of an entry of the stream."""
-
-
 Pairs = Sequence[tuple[Row, Row]]
+"""Weights of a query and a key, or of what is read and what it is written to."""
 
 
 def pairs(first: Iterable[str], second: Iterable[str]) -> Pairs:
