@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 
 from attributionlab.base import (
+    HIGHEST_SEED,
+    MOST_IMAGES,
     QUESTIONS,
     AttributionLabError,
     Files,
@@ -390,7 +392,8 @@ def _problems(document: Any, results: Sequence[Result]) -> list[str]:
 
 def _values(result: Result) -> list[str]:
     """Values that no report has."""
-    problems = [*integer_problem("seed", result.seed, 0), *integer_problem("n", result.n, 1)]
+    problems = integer_problem("n", result.n, 1, MOST_IMAGES)
+    problems += integer_problem("seed", result.seed, 0, HIGHEST_SEED)
     texts = [result.method, *result.changed, *result.refused, *result.invalid]
     if result.claim not in get_args(Claim) or not all(isinstance(each, str) for each in texts):
         problems.append(f"claim is {result.claim!r} with {cut(str(texts), 60)}: run the test again")

@@ -148,6 +148,8 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         (solve(31.5), "questions solved in .* is 31.5"),
         (lambda each: each.update(seed="0"), "seed is '0': take an integer"),
         (lambda each: each.update(n=True), "n is True: take an integer"),
+        (lambda each: each.update(n=10**7), "n is 10000000: take an integer from 1 to 1000000"),
+        (lambda each: each.update(seed=2**64), "seed is .*: take an integer from 0 to 18446"),
         (lambda each: each.update(claim="all"), "claim is 'all'.*run the test again"),
         (
             lambda each: each["protocol"].update(changed=["distractors = 0"]),
