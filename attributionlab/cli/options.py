@@ -240,7 +240,16 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.faithfulness_test` and `attributionlab.compare`."""
     from attributionlab.base import QUESTIONS
     from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS, of_sets
+    from attributionlab.worlds import IMAGE_SIDE
 
+    if "trained" in (given["implementation"] or ()) and given["image_size"] not in (
+        None,
+        IMAGE_SIDE,
+    ):
+        raise AttributionLabError(
+            f"--image-size is {given['image_size']}, but trained networks are for images of side "
+            f"{IMAGE_SIDE}: leave --image-size out"
+        )
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {
         "environments": load_all(

@@ -112,6 +112,7 @@ REFUSALS = {
         "random --also seeds:0": "also: seeds is 0",
     },
     "test random --json x.json {}": {
+        "--implementation trained --one-network --image-size 48": "--image-size is 48 ... side 24",
         "--env multi": "no environment named 'multi'",
         "--env gone.toml": "no environment file at 'gone.toml'",
         f"--env {'x' * 400}.toml": "no environment file at",
