@@ -134,7 +134,7 @@ ROWS = [
     ("camouflaged", {"moves": []}, "moves are empty: give at least one of mirrored-kernels, "),
     ("camouflaged", {"moves": "permutation"}, "moves are 'permutation': pass a list of texts"),
     ("camouflaged", {"network": nn.Identity()}, "pass one of the class Network"),
-    ("equivalent", {"name": "plato"}, "implementation is 'plato': did you mean 'plateau'?"),
+    ("equivalent", {"name": "plato"}, "name is 'plato': did you mean 'plateau'?"),
     ("equivalent", {"name": None}, "name is None: pass a text"),
     ("draw", {"seed": -1, "index": "x"}, "seed is -1 ... index is 'x' ... integer of at least 0"),
     ("draw", {"seed": 0.5}, "seed is 0.5: take an integer"),
