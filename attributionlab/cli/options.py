@@ -241,19 +241,18 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
     from attributionlab.base import QUESTIONS
     from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS, of_sets
     from attributionlab.worlds import IMAGE_SIDE
+    from attributionlab.worlds.nets import TRAINED
 
-    if "trained" in (given["implementation"] or ()) and given["image_size"] not in (
-        None,
-        IMAGE_SIDE,
-    ):
+    side = given["image_size"]
+    if TRAINED in (given["implementation"] or ()) and side not in (None, IMAGE_SIDE):
         raise AttributionLabError(
-            f"--image-size is {given['image_size']}, but trained networks are for images of side "
-            f"{IMAGE_SIDE}: leave --image-size out"
+            f"--image-size is {side}, but trained networks are for images of side {IMAGE_SIDE}: leave "
+            "--image-size out"
         )
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {
         "environments": load_all(
-            of_sets(given["env"]) or DEFAULT_ENVIRONMENTS, given["quick"], given["image_size"]
+            of_sets(given["env"]) or DEFAULT_ENVIRONMENTS, given["quick"], side
         ),
         "n": number if given["n"] is None else given["n"],
         "explain": given["output"],
