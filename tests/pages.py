@@ -8,6 +8,7 @@ A generated table stands between its line of column names and the next empty lin
 """
 
 import ast
+import hashlib
 import inspect
 import json
 import re
@@ -21,6 +22,9 @@ import previews
 from attributionlab.show import markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
+RESULTS = DOCS.parent / "results"
+PAGE_SEEDS = "0, 365330769170395"
+"""Those of rows of docs/results.md that name none."""
 
 
 def row(*cells: str) -> str:
@@ -342,23 +346,30 @@ def api_page(page: str) -> str:
 
 
 def results_page(page: str) -> str:
-    """docs/results.md with the results of results/: "paper / natural", by seed where these differ."""
+    """docs/results.md with the results of results/: "paper / natural", by seed where these differ.
+
+    Rows of other seeds than the page's name them. Refuses results without the file of their method.
+    """
     from attributionlab.verdicts import read_results
 
-    def solved_of(counts: str) -> str:
-        by_seed = counts.split("/")
-        return ", ".join(by_seed if len({*by_seed}) > 1 else by_seed[:1])
-
-    found = read_results(sorted((DOCS.parent / "results").glob("*.json"))).to_frame()
+    results = read_results(sorted(RESULTS.glob("*.json")))
+    there = {hashlib.sha256(file.read_bytes()).hexdigest() for file in RESULTS.glob("*.py")}
+    for each in results.results:
+        assert not each.changed, f"{each.method} was run with {each.changed}: the page says none"
+        assert each.source in (None, *there), (
+            f"results/ has no file of SHA-256 {each.source}: add the file that defines {each.method}"
+        )
+    found = results.to_frame()
     environments = dict.fromkeys(name.rpartition(", ")[0] for name in found if ", " in name)
     rows = []
     for row in found.to_dict("records"):
         solved = [
-            " / ".join(solved_of(row[f"{place}, {how}"]) for how in ("paper", "natural"))
+            " / ".join(row[f"{place}, {how}"] for how in ("paper", "natural"))
             for place in environments
         ]
         name, claim = re.fullmatch(r"(.*?)( \(\w+\))?", row["method"]).groups("")
-        rows.append([f"`{name}`{claim}", *solved, row["verdict"]])
+        other = f" (seed {row['seed']})" * (row["seed"] != PAGE_SEEDS)
+        rows.append([f"`{name}`{claim}{other}", *solved, row["verdict"]])
     return with_table(page, ["method", *environments, "verdict"], rows)
 
 
@@ -445,4 +456,6 @@ if __name__ == "__main__":
             path.write_text(PAGES[file](path.read_text(encoding="utf-8")), encoding="utf-8")
         else:
             folder, drawn = PICTURES[file]
-            (folder / file).write_bytes(drawn())
+            path = folder / file
+            path.write_bytes(drawn())
+        print(f"written: {path.relative_to(DOCS.parent)}")

@@ -215,6 +215,8 @@ def show_results(
 
     Exit status: 0 done, 2 wrong input or a report refused, 70 crash, 130 interrupted.
     """
+    from rich.text import Text
+
     from attributionlab.base import QUESTIONS, drawn_seed
     from attributionlab.show import print_table, solved_table
     from attributionlab.verdicts import protocol_results, read_results
@@ -251,4 +253,4 @@ def show_results(
     with files.written(found, stop):
         table = found.to_frame()
         print_table(solved_table(table), width=128)
-        typer.echo(f"\n{table.attrs['caption']}")
+        print_table(Text(f"\n{table.attrs['caption']}"))

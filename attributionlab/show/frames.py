@@ -1,6 +1,7 @@
 """Tables as text: data frames at the terminal, in blocks where they are wider than it, and Markdown."""
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,7 @@ class _Frame:
         for row in self.cells:
             table.add_row(
                 *(
-                    Text(_folded(row[each], widths[each]) if widths else row[each])
+                    Text("\n".join(name_lines(row[each], widths[each])) if widths else row[each])
                     for each in columns
                 )
             )
@@ -101,9 +102,20 @@ class _Frame:
         return max(words, longest if self.numeric[column] else min(longest, text))
 
 
-def _folded(text: str, width: int) -> str:
-    """After a hyphen rather than anywhere."""
-    return "\n".join(textwrap.wrap(text, max(width, 1))) or text
+class _Names(textwrap.TextWrapper):
+    wordsep_re = re.compile(r"(\s+|[^\s:_-]*[:_-]+)")
+
+
+def name_lines(name: str, width: int, whole: bool = False) -> list[str]:
+    """A name in lines of this width, broken at blanks and after hyphens, colons and underscores rather
+    than anywhere; nowhere else if its pieces stay `whole`.
+
+    Examples
+    --------
+    >>> name_lines("method.py:integrated-gradients", 12)
+    ['method.py:', 'integrated-', 'gradients']
+    """
+    return _Names(max(width, 1), break_long_words=not whole).wrap(name) or [name]
 
 
 def cell_text(value: Any) -> str:

@@ -5,6 +5,7 @@ The tables of a faithfulness test are in `verdict.py`.
 
 import errno
 import io
+import math
 import os
 import sys
 import textwrap
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, listed, printable
 from attributionlab.show import provenance, reading
-from attributionlab.show.frames import data_table
+from attributionlab.show.frames import data_table, name_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +72,8 @@ def methods_table(table: "pd.DataFrame", document: Mapping[str, Any]) -> Rendera
 
 def solved_table(table: "pd.DataFrame") -> RenderableType:
     """Questions solved by each method, with its verdict: columns "environment, implementation" under
-    their environment.
+    their environment, as "32 / 31" for two implementations, or a table for each implementation where
+    the terminal has no room for that. Rows with other seeds than ``attrs["seeds"]`` name them.
     """
     return _Solved(table)
 
@@ -80,47 +82,72 @@ class _Solved:
     """Gives names their width first, and breaks them at hyphens; counts need little of it."""
 
     def __init__(self, table: "pd.DataFrame") -> None:
-        self.table = table
+        self.rows = table.to_dict("records")
+        self.columns = [name for name in table if ", " in name]
+        usual = table.attrs.get("seeds")
+        self.names = [
+            printable(row["method"])
+            + (f" ({row['claim']})" if "claim" in row else "")
+            + ("" if row.get("seed") == usual else f" (seed {row['seed']})")
+            for row in self.rows
+        ]
+        self.verdicts = [verdict_text(row["verdict"]) for row in self.rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        shown, room = self._table(self.columns, options.max_width)
+        ways = dict.fromkeys(name.rpartition(", ")[2] for name in self.columns)
+        pieces = [piece for name in self.names for piece in name_lines(name, 1, whole=True)]
+        if len(ways) == 1 or room >= max(map(len, pieces), default=0):
+            yield shown
+            return
+        own = [[name for name in self.columns if name.rpartition(", ")[2] == way] for way in ways]
+        room = min(self._table(each, options.max_width, True)[1] for each in own)  # alike in all
+        for number, (way, each) in enumerate(zip(ways, own, strict=True)):
+            yield Text("\n" * bool(number) + f"implementation: {printable(way)}")
+            yield self._table(each, options.max_width, True, room)[0]
+
+    def _table(
+        self, columns: Sequence[str], width: int, part: bool = False, room: float = math.inf
+    ) -> tuple[Table, int]:
+        """The table of these columns, and what it leaves to names, which take at most `room`.
+
+        If it is a `part`, its implementation stands above it and not in the headings.
+        """
         places: dict[str, list[str]] = {}
-        for column in (name for name in self.table if ", " in name):
+        for column in columns:
             places.setdefault(column.rpartition(", ")[0], []).append(column)
-        rows = self.table.to_dict("records")
-        names = [printable(row["method"]) for row in rows]
-        verdicts = [
-            Text.assemble(
-                verdict_text(row["verdict"]), f" ({row['claim']})" if "claim" in row else ""
-            )
-            for row in rows
-        ]
         solved = [
-            [" ".join(str(row[column]) for column in columns) for columns in places.values()]
-            for row in rows
+            [" / ".join(str(row[column]) for column in own) for own in places.values()]
+            for row in self.rows
         ]
-        longest, ends = (max(map(len, each), default=0) for each in (names, verdicts))
-        for width in HEADINGS:
+        longest = max(map(len, ["method", *self.names]))
+        ends = max(map(len, ["verdict", *(row["verdict"] for row in self.rows)]))
+        for heading in HEADINGS:
             heads = [
-                f"{_filled(printable(place), width)}\n"
-                + _filled(", ".join(column.rpartition(", ")[2] for column in columns), width)
-                for place, columns in places.items()
+                _filled(printable(place), heading)
+                + ("" if part else f"\n{_filled(_implementations(own), heading)}")
+                for place, own in places.items()
             ]
             cells = [
                 max(map(len, "\n".join(each).split("\n")))
                 for each in zip(heads, *solved, strict=True)
             ]
-            room = options.max_width - sum(cells) - 2 * (len(cells) + 1) - ends
-            if room >= min(longest, ROOM):
+            left = width - sum(cells) - 2 * (len(cells) + 1) - ends
+            if left >= min(longest, ROOM):
                 break
         shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        room = min(longest, max(room, SHORTEST_NAME))
-        shown.add_column("method", overflow="fold", width=max(room, len("method")))
-        for head in heads:
-            shown.add_column(head, justify="right")
+        most = int(min(longest, room, max(left, SHORTEST_NAME)))
+        shown.add_column("method", overflow="fold", width=most)
+        for head, cell in zip(heads, cells, strict=True):
+            shown.add_column(head, justify="right", no_wrap=True, min_width=cell)
         shown.add_column("verdict", no_wrap=True)
-        for name, counts, verdict in zip(names, solved, verdicts, strict=True):
-            shown.add_row(Text(_filled(name, room)), *counts, verdict)
-        yield shown
+        for name, counts, verdict in zip(self.names, solved, self.verdicts, strict=True):
+            shown.add_row(Text("\n".join(name_lines(name, most))), *counts, verdict)
+        return shown, left
+
+
+def _implementations(columns: Iterable[str]) -> str:
+    return " / ".join(column.rpartition(", ")[2] for column in columns)
 
 
 def _filled(words: str, width: int) -> str:
@@ -252,7 +279,7 @@ def _methods_table(
             f"{result['seconds_per_image']:.2g}",
         ]
         table.add_row(
-            Text(textwrap.fill(result["method"], room)),
+            Text("\n".join(name_lines(result["method"], room))),
             *(_score(overall, key) for key in ("precision", "recall", "f1")),
             *(_score(result[part], "f1") for part in ("positive", "negative")),
             *extra * wide,

@@ -102,31 +102,38 @@ class Results(Files):
         """One row for each method, best first.
 
         Columns: method (with its claim unless it is *signed*, and its source where several files have a
-        method of the name), each of `COLUMNS` (questions solved, "13/12" under two seeds, "not run"),
-        verdict (a pass needs every seed), seed ("0/7"). The caption is in ``attrs["caption"]``.
+        method of the name), each of `COLUMNS` (questions solved or "not run"; "13, 12" under two seeds,
+        "13" if they agree), verdict (a pass needs every seed), seed ("0, 7"). ``attrs`` has the caption
+        and, as "seeds", those of most rows.
         """
         import pandas as pd
 
         rows = []
         for label, own in self._by_method().items():
             texts = {column: [self._solved(each, column) for each in own] for column in COLUMNS}
-            texts["verdict"] = [gravest({each.verdict for each in own})]
-            texts["seed"] = [str(each.seed) for each in own]
-            rows.append({"method": label} | {key: "/".join(each) for key, each in texts.items()})
+            agreed = {key: each[:1] if len({*each}) == 1 else each for key, each in texts.items()}
+            agreed["verdict"] = [gravest({each.verdict for each in own})]
+            agreed["seed"] = [str(each.seed) for each in own]
+            rows.append({"method": label} | {key: ", ".join(each) for key, each in agreed.items()})
         table = pd.DataFrame(rows, columns=["method", *COLUMNS, "verdict", "seed"])
-        table.attrs["caption"] = self.caption
+        table.attrs |= {"caption": self.caption, "seeds": self._usual_seeds()}
         return table
 
     @property
     def caption(self) -> str:
-        """n, what a pass needs, protocol, changes to it, and seeds in the order of the cells."""
+        """What numbers of a cell mean, what a pass needs, protocol, and changes to it."""
         changed = list(dict.fromkeys(", ".join(each.changed) or "nothing" for each in self.results))
         numbers = " or ".join(str(n) for n in sorted({each.n for each in self.results}))
-        seeds = ", ".join(str(seed) for seed in sorted({each.seed for each in self.results}))
+        rows, usual = self._seeds(), self._usual_seeds()
+        several = (
+            " Several numbers in a cell belong to the seeds of the row, in their order; one number "
+            "holds for all of them."
+        ) * any(", " in each for each in rows)
         return (
-            f"Questions solved of {numbers} per column. A method passes if {PASS_RULE} in every "
-            f"column, under every seed. {NAME} ({protocol_hash()[:6]}; "
-            f"changed: {' or '.join(changed)}). Seeds: {seeds}."
+            f"Questions solved of {numbers}, by environment and implementation.{several} "
+            f"Seeds: {usual}{' unless the row names others' * (len({*rows}) > 1)}. A method passes if "
+            f"{PASS_RULE} in every column, under every seed. {NAME.capitalize()} "
+            f"({protocol_hash()[:6]}; changed: {' or '.join(changed)})."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,6 +194,14 @@ class Results(Files):
             f"{name}, {str(source)[:6]}" if names[name] > 1 else name: own
             for (name, source), own in order
         }
+
+    def _seeds(self) -> list[str]:
+        """Those of each row."""
+        return [", ".join(str(each.seed) for each in own) for own in self._by_method().values()]
+
+    def _usual_seeds(self) -> str:
+        """Those of most rows; of equally many, the first."""
+        return max(rows := self._seeds(), key=rows.count)
 
     def _solved(self, result: Result, column: str) -> str:
         tally = result.counts.get(column)

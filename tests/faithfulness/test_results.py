@@ -1,11 +1,14 @@
 """Results of the protocol: what is read, counted again, and refused."""
 
+import hashlib
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
 
 import attributionlab as al
+import pages
 from attributionlab.base import AttributionLabError, Stopped, Tally
 from attributionlab.cli import main
 from attributionlab.verdicts.results import COLUMNS, protocol_results, read_results
@@ -124,7 +127,7 @@ def test_settings_files_and_numbers_of_questions_keep_results_apart(written, tmp
     ]
     frame = read_results(files).to_frame().set_index("method")
     assert set(frame.index) == {"sobel, aaaaaa", "sobel, bbbbbb", "sobel (k=2)"}
-    assert frame.loc["sobel, bbbbbb", "seed"] == "1/2"
+    assert frame.loc["sobel, bbbbbb", "seed"] == "1, 2"
     assert frame.loc["sobel (k=2)", COLUMNS[0]] == "13 of 13"
 
 
@@ -135,9 +138,64 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         solve(9, "fail")(document)
         document["seed"] = 8
 
-    [row] = read_results([first, written("test", other)]).to_frame().to_dict("records")
-    assert row["quadrants, natural"] == "32/9"
-    assert (row["verdict"], row["seed"]) == ("fail", "3/8")
+    def one(document):
+        other(document)
+        document["environments"][0].update(solved=32, verdict="pass")
+
+    table = read_results([first, written("test", other)]).to_frame()
+    [row] = table.to_dict("records")
+    assert row["quadrants, natural"] == "32, 9"
+    assert (row["verdict"], row["seed"]) == ("fail", "3, 8")
+    assert "in a cell belong to the seeds" in table.attrs["caption"]
+    assert "Seeds: 3, 8. A method" in table.attrs["caption"]
+    table = read_results([first, written("test", one)]).to_frame()
+    assert table[COLUMNS[0]].tolist() == ["32"]  # both seeds agree
+    assert "in a cell" not in read_results([first]).caption
+
+
+def test_a_row_of_other_seeds_names_them(written, tmp_path, monkeypatch, capsys):
+    def named(name, seed):
+        def change(document):
+            solve(32)(document)
+            document.update(method=name, seed=seed)
+
+        return written("test", change).rename(tmp_path / f"{name}.json")
+
+    paths = [named("first", 7), named("second", 3), named("third", 3)]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["results", *map(str, paths)]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80  # the caption, too
+    words = " ".join(printed.split())
+    assert "first (seed 7) 32" in words
+    assert printed.count("(seed") == 1
+    assert "Seeds: 3 unless the row names others." in words
+
+
+def test_the_page_names_other_seeds_and_asks_for_the_method_s_file(written, tmp_path, monkeypatch):
+    page = (pages.DOCS / "results.md").read_text(encoding="utf-8")
+    code = b"def sobel(): ..."
+
+    def own(document):
+        solve(31)(document)
+        document["protocol"]["changed"] = []
+        document["source"]["sha256"] = hashlib.sha256(code).hexdigest()
+
+    for file in pages.RESULTS.iterdir():
+        shutil.copy(file, tmp_path)
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    written("test", own)
+    (tmp_path / "sobel.py").write_bytes(b"another")
+    with pytest.raises(AssertionError, match="add the file that defines sobel"):
+        pages.results_page(page)
+    (tmp_path / "sobel.py").write_bytes(code)
+    added = {*pages.results_page(page).splitlines()} - {*page.splitlines()}
+    assert added == {f"| `sobel` (seed 3) |{' 31 / 31 |' * 5} pass |"}
+    written(
+        "test", lambda document: [own(document), document["protocol"].update(changed=["n = 32"])]
+    )
+    with pytest.raises(AssertionError, match="sobel was run with"):
+        pages.results_page(page)
 
 
 @pytest.mark.parametrize(

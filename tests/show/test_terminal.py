@@ -23,7 +23,7 @@ from attributionlab.show import (
     terminal,
     verdict_table,
 )
-from attributionlab.show.reading import DOUBTED
+from attributionlab.show.reading import DOUBTED, VERDICTS
 from attributionlab.show.style import VERDICT_COLORS, rgb
 from attributionlab.show.terminal import STYLES
 from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
@@ -446,6 +446,42 @@ def test_names_of_methods_break_at_hyphens_and_before_headings_do(width):
     first = [line.split("  ")[0] for line in shown.splitlines() if line[:1].isalpha()]
     assert "".join(first) == "method" + "".join(names)
     assert all(line.endswith("-") for line in first[2:-1])
+    assert any(line.endswith("32 / 32  fail") for line in shown.splitlines())
     # One short name needs no narrower headings.
     alone, at_most = (text(solved_table(table[:1]), columns) for columns in (width, 200))
     assert (alone == at_most) == (width >= 100)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_solved_questions_of_two_seeds_are_shown_by_implementation_and_no_name_is_cut(verdict):
+    written = [f"{name}, {each}" for name in DEFAULT_ENVIRONMENTS for each in ("paper", "natural")]
+    names = (
+        "deconvolution",
+        "integrated-gradients-true-baseline",
+        "twist.py:twist",
+        "my_long_method",
+    )
+    table = pd.DataFrame(
+        [{"method": each, **dict.fromkeys(written, "27, 22"), "verdict": verdict} for each in names]
+    )
+    shown = text(solved_table(table), 80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    parts = shown.split("\n\n")
+    for implementation, part in zip(("paper", "natural"), parts, strict=True):
+        first, *_, last = part[: part.index("deconvolution")].splitlines()
+        assert first == f"implementation: {implementation}"
+        assert last.split()[1:] == [
+            "distractors",
+            "quadrants",
+            "flips",
+            "four",
+            "shades",
+            "verdict",
+        ]
+        assert part.count("27, 22") == 5 * len(names)
+        assert part.count(f"  {verdict}") == len(names)
+        broken = [line.split("  ")[0] for line in part.splitlines() if line[:1].isalpha()][2:]
+        assert "".join(broken) == "".join(names)
+        ends = tuple(line for line in broken if not line.endswith(("-", ":", "_")))
+        assert [name.endswith(end) for name, end in zip(names, ends, strict=True)] == [True] * 4
