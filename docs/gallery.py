@@ -29,7 +29,7 @@ COMMANDS = {
         "attributionlab test integrated-gradients --quick --n 6 --figure test-figure.png",
     ),
     "compare-figure": (
-        "The F1 of several methods in each environment",
+        "Share of questions solved by several methods in each environment",
         f"attributionlab compare {FOUR} --preset paper --figure compare-figure.png",
     ),
     "compare-maps": (

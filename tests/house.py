@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_828, 41),
     "worlds": Size(19_072, 92),
-    "methods": Size(10_825, 38),
+    "methods": Size(10_842, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_729, 10),
-    "show": Size(4_210, 17),
-    "verdicts": Size(17_688, 55),
+    "show": Size(4_228, 17),
+    "verdicts": Size(17_729, 55),
     "papers": Size(12_942, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_305, 12),
-    "tests": Size(86_630, 396),
+    "tests": Size(86_683, 396),
 }
 
 

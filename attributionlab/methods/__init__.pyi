@@ -118,3 +118,4 @@ from .run import raw_attributions as raw_attributions
 from .suffixes import SUFFIXES as SUFFIXES
 from .suffixes import base_and_suffix as base_and_suffix
 from .suffixes import figure_label as figure_label
+from .suffixes import name_label as name_label

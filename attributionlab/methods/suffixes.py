@@ -72,6 +72,24 @@ def display_name(name: str) -> str:
     return f"{display_name(base)}, {_OF_SUFFIXES.get(suffix, suffix.replace('-', ' '))}"
 
 
+def name_label(label: str) -> str:
+    """A method as commands name it, without the file of one's own function: one rule for all names of
+    a figure of many methods.
+
+    Examples
+    --------
+    >>> name_label("mine.py:my_method (k=3)"), name_label("deep-lift")
+    ('my_method (k=3)', 'deep-lift')
+    """
+    name, paren, settings = label.partition(" (")
+    return name.rpartition(":")[2] + paren + _without_folders(settings)
+
+
+def _without_folders(settings: str) -> str:
+    """Values of settings that are paths."""
+    return re.sub(r"[^\s=,]*[/\\]", "", settings)
+
+
 def figure_label(label: str) -> str:
     """A method as figures name it, beside what a command names it where that is not the same in words.
 
@@ -81,6 +99,5 @@ def figure_label(label: str) -> str:
     display = display_name(name)
     same = ":" in name or display.lower().replace(",", "").replace(" ", "-") == name
     beside = [] if same else [name]
-    # Values that are paths, too, lose their folders.
-    beside += [re.sub(r"[^\s=,]*[/\\]", "", settings)] if settings else []
+    beside += [_without_folders(settings)] if settings else []
     return f"{display} ({', '.join(beside)})" if beside else display

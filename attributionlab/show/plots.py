@@ -31,8 +31,12 @@ MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
 DARK, LIGHT = "#777777", "#dddddd"
 WIDEST, THINNEST = 2.6, 1.2
-LETTERS = 12
-"""Characters of a title to the inch."""
+LETTERS, SMALL_LETTERS = 12, 14
+"""Characters of a title to the inch, and of names at a heat map."""
+DIGIT = 0.065
+"""Width of a digit in a cell of a heat map, in inches."""
+MOST_BELOW = 30
+"""Rows of a heat map up to which its columns are named on one side only."""
 FEWEST_SPREAD = 8
 """Values from which on their spread is drawn: of fewer a violin shows more than is known."""
 MARGIN, PANEL = 0.9, 3.9
@@ -253,13 +257,15 @@ def heat_map(
     have colors that meet there.
     """
     across, down = (list(dict.fromkeys(table[each])) for each in (x, y))
+    digits = 0 if table[value].dtype.kind in "iu" else 2
+    cell = DIGIT * max((len(f"{each:.{digits}f}") for each in table[value].dropna()), default=1)
     low, high = limits or (float(table[value].min()), float(table[value].max()))
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
     parts = [(str(name), part) for name, part in _parts(table, panel)]
-    plan = _heat_plan(across, down, style.room(), LEVEL / len(parts))
-    if plan.height * len(plan.firsts) * len(parts) > style.tallest():  # then in small print
-        plan = _heat_plan(across, down, math.inf, 0)
+    plan = _heat_plan(across, down, style.room(), LEVEL / len(parts), cell)
+    if 1.1 + plan.height * len(plan.firsts) * len(parts) > style.tallest():  # then in small print
+        plan = _heat_plan(across, down, math.inf, 0, cell)
     each = [(name, part, first) for name, part in parts for first in plan.firsts]
     beside_each_other = columns if len(plan.firsts) == 1 else 1
     figure, axes = _in_rows(
@@ -276,16 +282,23 @@ def heat_map(
         cells = part.pivot(index=y, columns=x, values=value).reindex(
             index=down, columns=across[some]
         )
-        digits = 0 if table[value].dtype.kind in "iu" else 2
         drawn = _cells(axis, cells.to_numpy(float), low, high, digits)
         axis.set_xticks(range(len(across[some])), plan.over[some], rotation=plan.turned)
         axis.set_yticks(range(len(down)), plan.beside)
-        if not plan.margin:  # over the names of the rows, too
-            axis.set_title(axis.get_title(), loc="right", fontsize=9)
-            axis.set_title("")
+        axis.set_title(axis.get_title(), loc="right", fontsize=9)  # over the names of the rows, too
+        axis.set_title("")
         axis.tick_params(labelsize=8)
+        if len(down) > MOST_BELOW:  # names of columns on both sides
+            axis.tick_params(top=True, labeltop=True)
+    high_up = figure.get_figheight()
     bar = figure.colorbar(
-        drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40, fraction=0.05
+        drawn,
+        ax=list(axes),
+        location="bottom",
+        shrink=0.6,
+        aspect=40,
+        fraction=min(0.05, 0.3 / high_up),
+        pad=min(0.05, 0.1 / high_up),
     )
     bar.set_label(wrapped(label or value, figure.get_figwidth() - 1), fontsize=8)
     bar.ax.tick_params(labelsize=8)
@@ -309,22 +322,27 @@ class _HeatPlan(NamedTuple):
     turned: int
 
 
-def _heat_plan(across: Sequence[Any], down: Sequence[Any], wide: float, level: float) -> _HeatPlan:
+def _heat_plan(
+    across: Sequence[Any], down: Sequence[Any], wide: float, level: float, cell: float
+) -> _HeatPlan:
     """A heat map for a width: parts of the columns below each other where all have no room. Names above
-    are not turned if it then has at most the width `level`.
+    are not turned if it then has at most the width `level`. A number has room in the width `cell`.
     """
     narrow = math.isfinite(wide)
-    over = [textwrap.fill(str(each), LONGEST_NAME) for each in across]
-    beside = [textwrap.fill(str(each), int(min(LONGEST_NAME, LETTERS * wide / 3))) for each in down]
-    cell = max(0.42 if narrow else 0.55, LINE * text_lines(over))  # in which a number has room
-    rest = 0.6 + widest(beside) / LETTERS
-    longest = widest(over) / LETTERS
+    over = [textwrap.fill(str(each), LONGEST_LINE if narrow else LONGEST_NAME) for each in across]
+    most = min(LONGEST_LINE, SMALL_LETTERS * wide / 3.6)
+    beside = [textwrap.fill(str(each), int(most)) for each in down]
+    cell = max(cell if narrow else 0.55, LINE * text_lines(over))
+    rest = 0.25 + widest(beside) / SMALL_LETTERS
+    longest = widest(over) / SMALL_LETTERS
     fits = rest + (longest + 0.1) * len(across) <= min(wide, level)
     cell = max(cell, longest + 0.1) if fits else cell
     at_once = int(max(1, min(len(across), (wide - rest) // cell)))
     at_once = -(-len(across) // -(-len(across) // at_once))  # in parts that are equally wide
     above = LINE * text_lines(over) if fits else longest
-    height = 0.8 + above + max(0.3, LINE * text_lines(beside)) * len(down)
+    above *= 1 + (len(down) > MOST_BELOW)
+    line, gap = (0.14, 0.03) if narrow else (LINE, 0.1)  # small print needs more
+    height = 0.6 + above + max(0.22, line * text_lines(beside) + gap) * len(down)
     width = max(min(2.6, wide), rest + cell * at_once)
     firsts = range(0, len(across), at_once)
     margin, turned = 0.0 if narrow else MARGIN, 0 if fits else 90

@@ -23,7 +23,7 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import METHODS, figure_label
+from attributionlab.methods import METHODS, name_label
 from attributionlab.show import PASS_RULE
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.protocol import (
@@ -160,9 +160,9 @@ class Results(Files):
         from attributionlab.show import heat_map
 
         methods, rows = self._by_method(), []
-        short = Counter(map(figure_label, methods))
+        short = Counter(map(name_label, methods))
         for label, own in methods.items():
-            name = figure_label(label) if short[figure_label(label)] == 1 else label
+            name = name_label(label) if short[name_label(label)] == 1 else label
             for column in COLUMNS:
                 there = [each.counts[column] for each in own if column in each.counts]
                 asked = sum(tally.asked for tally in there)

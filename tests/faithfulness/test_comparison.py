@@ -14,7 +14,15 @@ from matplotlib.text import Text
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.base import paired_difference
-from attributionlab.show import as_text, comparison_table, methods_table, table_text
+from attributionlab.show import (
+    as_text,
+    comparison_table,
+    encoded,
+    laid_out_for,
+    methods_table,
+    table_text,
+)
+from attributionlab.show.style import SIZES
 from attributionlab.verdicts.faithfulness.comparison import Refusal
 from attributionlab.worlds.environment.hidden import HIDDEN
 from text_boxes import faults
@@ -191,6 +199,35 @@ def test_a_verdict_has_its_color_whatever_the_others_are(doubted):
     both = colors(doubted.figure())
     failed = replace(doubted, reports=[each for each in doubted.reports if each.method != "oracle"])
     assert colors(failed.figure())["fail"] == both["fail"] != both["pass?"]
+
+
+@pytest.fixture(scope="module")
+def everywhere():
+    """Ten methods in the ten default networks, of which one was run."""
+    found = al.compare(["saliency"], n=1, image_size=48, jobs=1)
+    names = [f"integrated-gradients-{name}" for name in "abcdefghi"] + ["mine.py:f (k=2)"]
+    reports = [replace(each, method=name) for name in names for each in found.reports]
+    return replace(found, reports=reports)
+
+
+@pytest.mark.parametrize("size", [None, *SIZES])
+def test_a_figure_of_many_environments_is_one_table_with_room_on_a_page(everywhere, size):
+    with laid_out_for(size):
+        figure = everywhere.figure()
+    encoded(figure, ".png", size, dpi=40)
+    width, height, _ = SIZES.get(size, (10.5, 7.0, False))
+    assert figure.get_figwidth() <= width + 1e-6
+    assert figure.get_figheight() <= height + 1e-6
+    assert not faults(figure)
+    [axes] = [each for each in figure.axes if each.images]
+    assert len(axes.texts) == 100
+    names = [
+        each.get_text().replace("\n", " ").replace("- ", "-") for each in axes.get_yticklabels()
+    ]
+    assert names[0] == "integrated-gradients-a: inconclusive"
+    assert names[-1] == "f (k=2): inconclusive"
+    smallest = min(each.get_fontsize() for each in [*axes.texts, *axes.get_yticklabels()])
+    assert smallest >= 6 - 1e-9
 
 
 def test_settings_are_part_of_the_name(comparison):

@@ -108,6 +108,22 @@ def test_a_heat_map_has_each_number_in_its_cell_and_colors_that_meet_at_zero():
     assert {text.get_text() for text in counts.axes[0].texts} == {"1", "2", "3"}
 
 
+@pytest.mark.parametrize(("rows", "sides"), [(20, 1), (50, 2)])
+def test_a_heat_map_of_many_rows_stays_low_and_names_its_columns_on_both_sides(rows, sides):
+    names = [f"integrated-gradients-smoothgrad-absolute-{k}" for k in range(rows)]
+    table = pd.DataFrame({"a": "a column", "b": names, "n": 0.5})
+    figure = plots.heat_map(table, "a", "b", "n")
+    [axes, bar] = figure.axes
+    figure.draw_without_rendering()
+    shown = [tick for tick in axes.xaxis.get_major_ticks() for on in (1, 2)
+             if getattr(tick, f"label{on}").get_visible()]  # fmt: skip
+    assert len(shown) == sides
+    assert figure.get_figheight() <= 2.6 + 0.27 * rows
+    gap = axes.get_position().y0 - bar.get_position().y1
+    assert gap * figure.get_figheight() < 0.6  # inches
+    assert all("\n" not in each.get_text() for each in axes.get_yticklabels())
+
+
 @pytest.mark.parametrize(("columns", "turned"), [(4, 0), (9, 90)])
 def test_names_above_a_heat_map_are_turned_only_where_they_have_no_room(columns, turned):
     names = [f"{k} a method's name" for k in range(columns)]

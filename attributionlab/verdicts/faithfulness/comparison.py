@@ -20,7 +20,7 @@ from attributionlab.base import (
     refuse_if,
     run_name,
 )
-from attributionlab.methods import figure_label
+from attributionlab.methods import figure_label, name_label
 from attributionlab.metrics import Part
 from attributionlab.show import PASS_RULE, VERDICTS, marked_verdict
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
@@ -36,6 +36,10 @@ from attributionlab.worlds import Environment
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+MOST_PANELS = 3
+"""Environments up to which a figure has a panel for each, with intervals: those of a row."""
 
 
 @dataclass(frozen=True)
@@ -235,13 +239,7 @@ class Comparison(Files):
         """
         import pandas as pd
 
-        columns: dict[str, str] = {}
-        for _, result in self.results:
-            place = self.places[result.digest].partition(" (")[0]
-            column = f"{place}, {result.implementation}"
-            if column in columns.values():
-                column = f"{self.places[result.digest]}, {result.implementation}"
-            columns.setdefault(result.digest, column)
+        columns = self._columns()
         doubted, rows = self.not_excluded, dict[str, dict[str, str]]()
         verdicts: dict[str, set[str]] = {}
         for report, result in self.results:
@@ -256,6 +254,17 @@ class Comparison(Files):
         table = pd.DataFrame(rows.values(), columns=names).fillna("not run")
         table.attrs["caption"] = self.caption
         return table
+
+    def _columns(self) -> dict[str, str]:
+        """ "environment, implementation" of each digest."""
+        columns: dict[str, str] = {}
+        for _, result in self.results:
+            place = self.places[result.digest].partition(" (")[0]
+            column = f"{place}, {result.implementation}"
+            if column in columns.values():
+                column = f"{self.places[result.digest]}, {result.implementation}"
+            columns.setdefault(result.digest, column)
+        return columns
 
     @property
     def caption(self) -> str:
@@ -387,8 +396,8 @@ class Comparison(Files):
         )
 
     def figure(self, all_parts: bool = False) -> "Figure":
-        """The share of questions solved, of each method with its exact 95 % interval: a panel for each
-        environment.
+        """The share of questions solved: in up to three environments with its exact 95 % interval, a
+        panel for each environment; in more as a table of numbers and colors, which stays small.
 
         Parameters
         ----------
@@ -396,7 +405,39 @@ class Comparison(Files):
             Means of precision, recall and F1 of every part instead, with the spread of their values
             from eight images.
         """
-        return self._parts_figure() if all_parts else self._solved_figure()
+        if all_parts:
+            return self._parts_figure()
+        few = len({result.digest for _, result in self.results}) <= MOST_PANELS
+        return self._solved_figure() if few else self._solved_table()
+
+    def _solved_table(self) -> "Figure":
+        import pandas as pd
+
+        from attributionlab.show import heat_map
+
+        table, columns = self.paper_table(), self._columns()
+        names = [name_label(label) for label in table["method"]]
+        names = names if len({*names}) == len(names) else list(table["method"])
+        rows = {
+            label: f"{name}: {verdict}"
+            for label, name, verdict in zip(table["method"], names, table["verdict"], strict=True)
+        }
+        shares = [
+            {
+                "method": rows[report.label],
+                "column": columns[result.digest],
+                "share": result.count.solved / max(1, result.count.asked),
+            }
+            for report, result in self.results
+        ]
+        return heat_map(
+            pd.DataFrame(shares),
+            *("column", "method", "share"),
+            title=f"Share of questions solved ({self._claims}; {self._scope}). A method passes if "
+            f"{PASS_RULE} in every column",
+            label="share of questions solved (higher is better)",
+            limits=(0, 1),
+        )
 
     def _solved_figure(self) -> "Figure":
         import pandas as pd
