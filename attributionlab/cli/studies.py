@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Collection
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -229,7 +230,7 @@ def run_metric_test(
             typer.echo(f"not written, as there was no trial of the metric: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with files.written(report, stop):
-        _print_trial(report, verbose, seconds)
+        _print_trial(report, verbose, seconds, files.places)
         if cite:
             asked = f"{report.n} questions, seed {report.seed}"
             options.print_citation(
@@ -238,9 +239,7 @@ def run_metric_test(
     raise typer.Exit(STATUS[report.verdict])
 
 
-MORE = (
-    "More: --verbose (every dose, wrong attributions, checks, columns), --html PATH, --json PATH."
-)
+MORE = "More: --verbose (every dose, wrong attributions, checks, columns)"
 CORRECT = (
     "correct this, then repeat the command; al.check_metric(METRIC, only=[ID], time_limit=None) "
     "repeats one check, for a debugger"
@@ -271,30 +270,35 @@ def _next(report: "MetricReport", seconds: float) -> list[str]:
     ]
 
 
-def _print_trial(report: "MetricReport", verbose: bool, seconds: float) -> None:
-    """What a metric's check and trial found in some seconds; without `verbose` what decides."""
+def _print_trial(
+    report: "MetricReport", verbose: bool, seconds: float, written: Collection[str]
+) -> None:
+    """What a metric's check and trial found in some seconds; without `verbose` what decides.
+
+    `written`: kinds of files that the command writes anyway.
+    """
     from rich.text import Text
 
     from attributionlab.show import notes_list, print_table, print_tables
-    from attributionlab.verdicts import BOTH, SHORT_TABLES
+    from attributionlab.verdicts import BESIDE, BOTH, SHORT_TABLES
 
     tables, checks = report.tables(), report.checks
     if verbose and checks:
         typer.echo(checks.text())
-    side = report.image_size
-    print_table(Text(f"{report.title}, {side} x {side} pixels\n{report.sentence}"))
+    decided = [f"{report.title}: {report.asked}", report.sentence]
+    print_table(Text("\n".join(decided if verbose else decided + report.caveats)))
     if verbose:
         print_tables(tables)
         print_table(notes_list(report.notes))
         return
     print_tables({name: tables[name] for name in SHORT_TABLES if name in tables}, width=100)
-    below = [BOTH] if SHORT_TABLES[-1] in tables else []
+    below = [BOTH, BESIDE] if SHORT_TABLES[-1] in tables else []
     if checks:
         found = f": {', '.join(row.id for row in checks.notes)}" if checks.notes else ""
         below.append(f"Checks of its code: {checks.title.partition(': ')[2]}{found}.")
-    below += report.caveats
     below += _next(report, seconds)
-    print_table(Text("\n" + "\n".join(map(printable, [*below, MORE]))))
+    more = [MORE, *(f"--{kind} PATH" for kind in ("html", "json") if kind not in written)]
+    print_table(Text("\n" + "\n".join(map(printable, [*below, f"{', '.join(more)}."]))))
 
 
 @options.with_trial

@@ -5,18 +5,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, cut, listed, score_text
 from attributionlab.show import provenance, reading
 from attributionlab.show.asked import needed_text
-from attributionlab.show.frames import data_table, in_latex
+from attributionlab.show.frames import data_table, in_latex, name_lines
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.terminal import printable_document, verdict_text
 
 SHOWN_HINTS = 2
+SOLVED = "solved, 95 % interval"
 NOTEBOOK = 100
 """Columns of a table in a notebook."""
 TO_CONFIRM = "  to confirm"
@@ -54,7 +55,7 @@ def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     passes = f"{needed} everywhere, intervals" if needed else "every interval"
     passes = f" (a pass needs {passes} at {LEAST_SHARE:g} or above)"
     head = _head(document, passes * (document["verdict"] != "invalid"))
-    return Group(head, _counts_table(document), *held, "", notes, below)
+    return Group(head, _Counts(document), *held, "", notes, below)
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -101,29 +102,42 @@ def _titled(notes: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _counts_table(document: Mapping[str, Any]) -> Table:
+class _Counts:
     """Questions solved, the interval of their share, and the verdict: a column an implementation.
 
-    At 80 columns a row has a line, with two implementations.
+    At 80 columns a row has a line, with two implementations; where verdicts are long words, names of
+    environments are broken at hyphens.
     """
-    environments = document["environments"]
-    written = list(dict.fromkeys(result["implementation"] for result in environments))
-    wide = max(len(reading.solved_text(result)) for result in environments) - len(" of ") + len("/")
 
-    def cell(result: Mapping[str, Any] | None) -> Text:
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        environments = document["environments"]
+        self.written = list(dict.fromkeys(result["implementation"] for result in environments))
+        counts = [len(reading.solved_text(result)) for result in environments]
+        self.wide = max(counts) - len(" of ") + len("/")
+        self.rows = {
+            name: [self._cell(cells.get(each)) for each in self.written]
+            for name, cells in reading.in_rows(environments).items()
+        }
+
+    def _cell(self, result: Mapping[str, Any] | None) -> Text:
         if result is None:
             return Text("")
         count = reading.solved_text(result).replace(" of ", "/")
         interval = reading.share_text(result["solved_ci"]).replace(" to", ",").replace("0.", ".")
-        return Text.assemble(f"{count:>{wide}} [{interval}] ", verdict_text(result["verdict"]))
+        return Text.assemble(f"{count:>{self.wide}} [{interval}] ", verdict_text(result["verdict"]))
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("solved, 95 % interval", overflow="fold")
-    for implementation in written:
-        table.add_column(implementation, no_wrap=True)
-    for name, cells in reading.in_rows(environments).items():
-        table.add_row(Text(name), *(cell(cells.get(each)) for each in written))
-    return table
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = zip(self.written, *self.rows.values(), strict=True)
+        taken = sum(1 + max(map(len, column)) for column in columns)
+        heads = [SOLVED, *self.rows]
+        heading, *names = ("\n".join(name_lines(each, options.max_width - taken)) for each in heads)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+        table.add_column(heading, overflow="fold")
+        for implementation in self.written:
+            table.add_column(implementation, no_wrap=True)
+        for name, cells in zip(names, self.rows.values(), strict=True):
+            table.add_row(Text(name), *cells)
+        yield table
 
 
 def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

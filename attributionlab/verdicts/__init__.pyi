@@ -55,6 +55,7 @@ from .metric_trials.registry import FUNCTIONS as FUNCTIONS
 from .metric_trials.registry import any_metric as any_metric
 from .metric_trials.registry import as_metric as as_metric
 from .metric_trials.registry import says_direction as says_direction
+from .metric_trials.report import BESIDE as BESIDE
 from .metric_trials.report import BOTH as BOTH
 from .metric_trials.report import SHORT_TABLES as SHORT_TABLES
 from .metric_trials.report import Break as Break

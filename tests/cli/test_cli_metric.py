@@ -92,9 +92,12 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
 def test_without_verbose_it_prints_what_decides_and_what_to_do(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     lines = run("mine.py:size", "--dose", "share=0,1", "--n", "6", status=0).splitlines()
-    assert len(lines) <= 30
+    assert len(lines) <= 35
     assert max(map(len, lines)) <= 100
-    assert lines[1].startswith("valid: agreement ")
+    words = " ".join(lines)
+    assert "6 questions of 12 x 12 pixels, seed 0 valid: agreement " in words
+    for column in ("both networks", "own network", "swap contrast", "likeness"):
+        assert f"{column}: " in words
     head = lines.index(
         "Agreement with the truth, beside controls that see almost nothing of a network"
     )
@@ -103,6 +106,12 @@ def test_without_verbose_it_prints_what_decides_and_what_to_do(run, monkeypatch)
     assert rows == ["size", "foreground-share", "edge-share", "sparsity", "one-pixel"]
     assert "Next: other environments (--env quadrants)" in lines[-2]
     assert lines[-1].startswith("More: --verbose")
+    assert lines[-1].endswith(", --html PATH, --json PATH.")
+    page = ["--html", "page.html", "--dose", "share=0,1", "--n", "6", "--quick"]
+    shown = run("mine.py:size", *page, status=0)
+    assert shown.rstrip().endswith("columns), --json PATH.")
+    # Beside the verdict, which rests on it.
+    assert shown.index("This is a first look") < shown.index("Does this metric")
     assert not [line for line in lines if line.startswith("By dose")]
 
 

@@ -31,7 +31,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
 )
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
 from attributionlab.verdicts.metric_trials.registry import BLIND, one_pixel
-from attributionlab.verdicts.metric_trials.report import CARD
+from attributionlab.verdicts.metric_trials.report import CARD, NUMBERS
 from cases import loaded
 from trials import metric_trial
 
@@ -464,6 +464,7 @@ def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp
     assert document["lead"]["control"] in [row["metric"] for row in document["controls"]]
     assert {"score", "f1_lowest", "made_for", "network"} <= document["attributions"][0].keys()
     assert len(document["attributions"]) == len(insertion.to_frame())
+    insertion = replace(insertion, quick=True)
     insertion.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<section class="verdict pass"' in page
@@ -471,16 +472,38 @@ def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp
     assert all(f"<h{2 + (name == CARD)}>{name}</h" in page for name in insertion.tables())
     parts = (
         '<span class="word">valid',
+        f"{insertion.asked}.</p>",  # how much the verdict rests on
+        *insertion.caveats,
         f"<h3>{CARD}",
         "</section>",
         "<img",
-        'aria-label="Headline"',
+        f'aria-label="{NUMBERS}"',
         "the words mean",
     )
     order = [page.index(part) for part in parts]
     assert order == sorted(order)
     assert page.count("data:image/png;base64,") == 2
+    assert insertion.asked == "6 questions of 12 x 12 pixels, seed 0"
+    [caveat] = insertion.caveats
+    assert page.count(f">{caveat}</p>") == 1
+    headings = re.findall(r"<h[123][^>]*>(.*?)</h", page)
+    assert len(headings) == len({*headings})
     assert not re.search(r"https?://|<script", page)
+
+
+@pytest.mark.long
+def test_the_figure_begins_with_what_decides_and_says_what_is_a_correlation(insertion):
+    [axes] = insertion.figure().axes
+    assert [each.get_text() for each in axes.get_yticklabels()][:3] == [
+        "agreement on both networks (decides)",
+        "agreement on own network",
+        "swap contrast",
+    ]
+    controls = insertion.trial.controls.agreement_on_both
+    first = {x for dots in axes.collections for x, y in dots.get_offsets() if abs(y) < 0.5 and x}
+    assert {insertion.trial.lead.agreement, *controls} <= first
+    label = " ".join(axes.get_xlabel().split())
+    assert label.startswith("agreement: Spearman correlation; all others: differences of two")
 
 
 def test_the_card_answers_by_intervals_and_names_what_beats_the_truth(insertion):

@@ -94,6 +94,31 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
         assert row[1:] == 2 * ["3/32", "[.02,", ".25]", "fail"]
 
 
+@pytest.mark.parametrize("verdict", [each for each in VERDICTS if each != DOUBTED])
+@pytest.mark.parametrize("asked", [13, 100])
+def test_counts_of_every_verdict_fit_eighty_columns_and_no_name_is_broken_within_a_word(
+    verdict, asked
+):
+    found = [
+        cases.environment(f"{name}{' (natural)' * (how == 'natural')}", verdict, 0.4)
+        | {"implementation": how, "solved": asked, "asked": asked, "solved_ci": [0.76, 1.0]}
+        for name in DEFAULT_ENVIRONMENTS
+        for how in ("paper", "natural")
+    ]
+    shown = text(verdict_table(cases.whole(*found)), 80)
+    assert max(map(len, shown.splitlines())) <= 80
+    rows = shown[shown.index("solved, 95 %") :].splitlines()
+    cell = f"{asked}/{asked} [.76, 1.00] {verdict}"
+    counted = [line for line in rows if line.count(cell) == 2]
+    assert len(counted) == len(DEFAULT_ENVIRONMENTS)
+    width = counted[0].index(cell)
+    column = [line[:width].strip() for line in rows[: rows.index("")]]
+    assert "".join(column).endswith("".join(DEFAULT_ENVIRONMENTS))
+    words = [*DEFAULT_ENVIRONMENTS, "solved, 95 %", "interval", "solved, 95 % interval"]
+    ends = [line for line in column if not line.endswith("-")]
+    assert all(any(word.endswith(end) for word in words) for end in ends)
+
+
 @pytest.mark.parametrize(
     ("confirm", "command", "shown"),
     [

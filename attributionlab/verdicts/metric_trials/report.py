@@ -41,13 +41,13 @@ NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
     "(the lowest F1 of all masks), within each image; the mean over images with its interval.",
     "swap contrast: agreement with the truth of the network that was shown, minus agreement with that "
-    "of its counterpart, a network with other roles for the same image. 0 for a metric that never "
-    "queries the network; agreement alone does not show this.",
+    "of its counterpart, a network with other roles for the same image; from -2 to 2. 0 for a metric "
+    "that never queries the network; agreement alone does not show this.",
     "lead over control: agreement on both networks, minus that of the best control, with an interval "
     "over questions. Controls see no network, or query it about one pixel: what they reach is no "
     "achievement.",
-    "likeness: correlation of the scores with those of a metric that never sees the network. beats "
-    "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
+    "likeness: correlation of the metric's scores with the control's. beats exact: in how many "
+    "questions a wrong attribution scores at least as well as the exact mask.",
 )
 DOSE_NOTES = (
     "At dose 0 of every axis, the replacement shows the network nothing unseen. Colors that a metric "
@@ -62,16 +62,20 @@ DOSE_NOTES = (
 
 
 BOTH = (
-    "both networks: agreement with the truth on the attributions made for the question's network and "
-    "for its counterpart, and on lures, mean of both networks. A valid metric is above all controls "
-    "here. own network: on the attributions made for the question's network alone, where a control "
-    "gains by what these share."
+    "both networks: each question has two networks, its own and a counterpart with other roles for the "
+    "same image. Some attributions are made for the one, some for the other, and lures for neither. "
+    "The metric ranks all of them on each network; the value is the mean of the two rank correlations "
+    "with the truth. A valid metric is above all controls here. own network: the rank correlation for "
+    "the attributions made for the question's own network alone. A control gains there by what these "
+    "share."
 )
-"""What the columns of the deciding table mean."""
-QUICK = (
-    "Quick: {n} questions of {side} x {side} pixels, unseen data at few doses, only the checks that "
-    "can find an error."
+"""What the columns of the deciding table mean that only it has; the others are in `BESIDE`."""
+BESIDE = (
+    "swap contrast: agreement with the truth of the network shown, minus agreement with that of its "
+    "counterpart; 0 if the metric never queries the network. likeness: correlation of the metric's "
+    "scores with the control's."
 )
+QUICK = "Quick: unseen data at few doses, only the checks that can find an error."
 FIRST_LOOK = {
     "valid": " This is a first look.",
     "undecided": " This is a first look: many metrics are undecided.",
@@ -91,8 +95,17 @@ STATES = {"valid": "pass", "undecided": "inconclusive"}
 
 DECIDES = "Agreement with the truth, beside controls that see almost nothing of a network"
 """Title of the table that decides whether a metric is valid."""
+NUMBERS = "What the verdict depends on, with intervals"
 SHORT_TABLES = CARD, DECIDES
 """Titles of the tables that a terminal shows unless it is asked for all."""
+
+
+LINES = {
+    "both": "agreement on both networks (decides)",
+    "agreement": "agreement on own network",
+    "swap contrast": "swap contrast",
+}
+"""Names in the figure, by those of `headline`, and of what has no interval."""
 
 
 class Trial(NamedTuple):
@@ -228,6 +241,14 @@ class MetricReport(Files):
         return (
             f"{about}, stopped after {self.n} of {self.wanted} questions" if self.stopped else about
         )
+
+    @property
+    def asked(self) -> str:
+        """How many questions, of which size and seed."""
+        size = (
+            "" if self.image_size is None else f" of {self.image_size} x {self.image_size} pixels"
+        )
+        return f"{self.n} question{'s' * (self.n != 1)}{size}, seed {self.seed}"
 
     @property
     def stopped(self) -> bool:
@@ -366,28 +387,36 @@ class MetricReport(Files):
             )
         table = self.headline().drop_duplicates(["what", "axis"], keep="last", ignore_index=True)
         table["line"] = [
-            f"{row.what} at {row.axis} {row.dose:g}" if row.axis else row.what
+            f"{row.what} at {row.axis} {row.dose:g}" if row.axis else LINES.get(row.what, row.what)
             for row in table.itertuples()
         ]
-        table["of"] = self.metric
+        lead = self.trial.lead
+        both = [] if lead is None else [{"line": LINES["both"], "value": lead.agreement}]
+        table = pd.concat([pd.DataFrame(both), table], ignore_index=True).assign(of=self.metric)
         blind = [
-            {"line": line, **dict.fromkeys(("value", "low", "high"), value), "of": row.metric}
+            {"line": LINES[line], "value": value, "of": row.metric}
             for row in self.trial.controls.itertuples()
-            for line, value in (("agreement", row.agreement), ("swap contrast", row.contrast))
+            for line, value in (
+                ("both", row.agreement_on_both),
+                ("agreement", row.agreement),
+                ("swap contrast", row.contrast),
+            )
         ]
         return dots(
             pd.concat([table, pd.DataFrame(blind)], ignore_index=True),
-            *("value", "line"),
+            "value",
+            "line",
             color="of",
-            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: "
+            title=f"{self.title}: {self.verdict} ({self.asked}); lines: "
             f"{self.confidence:.0%} intervals\n{self._no_drops}".strip(),
-            xlabel="Spearman correlation\n(agreement, contrast: higher is better; drop: lower)",
+            xlabel="agreement: Spearman correlation; all others: differences of two\n"
+            "(higher is better; drop: lower)",
             reference=0,
         )
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The tables of page and terminal, by title; without empty ones."""
-        found = {CARD: self.card(), DECIDES: self._beside_controls(), "Headline": self.headline()}
+        found = {CARD: self.card(), DECIDES: self._beside_controls(), NUMBERS: self.headline()}
         if self.trial is not None:
             doses = self.dose_frame().query("ranked_by == 'signed'")
             counted = f"{len(self.candidates)} attributions, mean over {self.n} questions"
@@ -400,7 +429,7 @@ class MetricReport(Files):
 
     def to_html(self, path: str | Path) -> None:
         """Write a self-contained page: verdict, figures, tables, command."""
-        figures, tables = {"Headline": self.figure()}, self.tables()
+        figures, tables = {"The metric beside controls": self.figure()}, self.tables()
         card = {name: tables.pop(name) for name in (CARD,) if name in tables}
         if self.checks is not None and self.checks.findings:
             found = pd.DataFrame(self.checks.findings).drop(columns="snippet").map(printable)
@@ -418,12 +447,12 @@ class MetricReport(Files):
             )
         page = study_page(
             self.title,
-            [self.sentence.removeprefix(f"{self.verdict}: ")],
+            [self.sentence.removeprefix(f"{self.verdict}: "), self.asked, *self.caveats],
             figures,
             tables,
             self.command,
             first=card,
-            notes=[*self.notes, *[MADE_FOR] * ("Each attribution" in figures)],
+            notes=[*self.notes[len(self.caveats) :], *[MADE_FOR] * ("Each attribution" in figures)],
             verdict=self.verdict,
             state=STATES.get(self.verdict, "fail"),
         )
@@ -511,8 +540,7 @@ class MetricReport(Files):
                 "continue, repeat the command with the same --out."
             )
         if self.trial is not None and self.quick:
-            about = QUICK + FIRST_LOOK.get(self.verdict, "")
-            found.append(about.format(n=self.n, side=self.image_size))
+            found.append(QUICK + FIRST_LOOK.get(self.verdict, ""))
         ranked = self.n if self.trial is None else self.trial.ranked
         if ranked < FEWEST_FOR_ORDER:
             counted = f", of which {ranked} have a ranking" * (ranked < self.n)
