@@ -55,13 +55,13 @@ from .metric_trials.registry import FUNCTIONS as FUNCTIONS
 from .metric_trials.registry import any_metric as any_metric
 from .metric_trials.registry import as_metric as as_metric
 from .metric_trials.registry import says_direction as says_direction
-from .metric_trials.report import BESIDE as BESIDE
-from .metric_trials.report import BOTH as BOTH
-from .metric_trials.report import SHORT_TABLES as SHORT_TABLES
 from .metric_trials.report import Break as Break
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.test import metric_test as metric_test
 from .metric_trials.test import metric_tests as metric_tests
+from .metric_trials.words import BESIDE as BESIDE
+from .metric_trials.words import BOTH as BOTH
+from .metric_trials.words import SHORT_TABLES as SHORT_TABLES
 from .ranking_score import network_scores as network_scores
 from .ranking_score import ranked_world as ranked_world
 from .results import Results as Results

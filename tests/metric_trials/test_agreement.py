@@ -31,7 +31,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
 )
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
 from attributionlab.verdicts.metric_trials.registry import BLIND, one_pixel
-from attributionlab.verdicts.metric_trials.report import CARD, NUMBERS
+from attributionlab.verdicts.metric_trials.words import CARD, NUMBERS
 from cases import loaded
 from trials import metric_trial
 
@@ -301,7 +301,8 @@ def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
     for report, largest in ((insertion, 1), (more, 2)):
         [axis] = report.figure().axes
         assert [each.get_text() for each in axis.get_yticklabels()] == [
-            *("agreement", "swap contrast", "lead over control", f"drop at share {largest}")
+            *("agreement on both networks (decides)", "agreement on own network"),
+            *("swap contrast", "lead over control", f"drop at share {largest}"),
         ]
     assert "valid" in insertion.figure().get_suptitle()
 

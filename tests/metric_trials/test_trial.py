@@ -13,7 +13,8 @@ from attributionlab import AttributionLabError
 from attributionlab.metrics import insertion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.verdicts import Break, MetricReport, as_metric, metric_tests, quick_doses
-from attributionlab.verdicts.metric_trials.report import DECIDES, DoseScore
+from attributionlab.verdicts.metric_trials.report import DoseScore
+from attributionlab.verdicts.metric_trials.words import DECIDES
 from cases import loaded
 from schemas import problems
 from trials import metric_trial
@@ -276,7 +277,8 @@ def test_a_quick_test_asks_for_errors_alone_at_two_doses_and_says_so(env):
     assert ids == ["one-number", "repeatable", "arguments-kept", "model-kept"]
     assert [each.dose for each in report.doses] == []  # it ignores them
     assert report.unmoved == ["strength"]
-    [note] = [each for each in report.notes if each.startswith("Quick: 2 questions of 12 x 12")]
+    [note] = [each for each in report.notes if each.startswith("Quick: unseen data")]
+    assert report.asked == "2 questions of 12 x 12 pixels, seed 0"
     assert note.endswith("find an error.")  # more changes no blindness
     document = report.to_dict()
     assert document["quick"] is True
