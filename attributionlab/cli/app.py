@@ -265,7 +265,7 @@ def demo(
     from attributionlab.verdicts import faithfulness_test
 
     # Right in one of them and wrong in the other: the page shows both, and why.
-    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 48
+    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 36
     words = [*("test", method), *(word for name in names for word in ("--env", name))]
     words += ["--image-size", str(side), "--n", str(n), "--implementation", "paper"]
     places = paths.check_paths({"html": html}, read=[])
