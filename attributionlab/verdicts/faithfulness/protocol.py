@@ -110,26 +110,36 @@ def _environment_changes(environments: Sequence[Environment]) -> list[str]:
     given = {(env.spec.name, env.implementation): env.spec for env in environments}
     if {spec.digest for spec in given.values()} == {spec.digest for spec in specs.values()}:
         return []
-    differing = [
-        {
-            key: each
-            for key, each in spec.constants.items()
-            if specs[asked].constants.get(key) != each
-        }
-        for asked, spec in given.items()
-        if asked in specs
-    ]
     written = tuple(dict.fromkeys(implementation for _, implementation in given))
     own = {each for each in written if each in IMPLEMENTATIONS} != set(DEFAULT_IMPLEMENTATIONS)
     found = [f"implementations = {', '.join(written)}"] if own else []
+    by_name: dict[str, dict[str, Any]] = {}
+    for env in environments:
+        name = env.name.replace(f" ({env.implementation})", "", 1)
+        by_name.setdefault(name, {}).update(_own_constants(env))
     asked = {each for each in specs if each[1] in written}
-    same = len(differing) == len(given) and all(each == differing[0] for each in differing)
-    if given.keys() == asked and len(given) == len(environments) and same:
-        return found + [f"{key} = {value}" for key, value in differing[0].items()]
-    names = dict.fromkeys(
-        env.name.replace(f" ({env.implementation})", "", 1) for env in environments
-    )
-    return [f"environments = {', '.join(names)}", *found]
+    if given.keys() != asked or len(given) != len(environments):
+        found = [f"environments = {', '.join(by_name)}", *found]
+    constants = list(by_name.values())
+    if all(each == constants[0] for each in constants):
+        return found + [f"{key} = {value}" for key, value in constants[0].items()]
+    return found + [
+        f"{key} of {name} = {value}"
+        for name, each in by_name.items()
+        for key, value in each.items()
+    ]
+
+
+def _own_constants(env: Environment) -> dict[str, Any]:
+    """Constants that a test would not give to an environment of this name, such as another size."""
+    spec, written = env.spec, {}
+    if spec.is_trained or spec.name not in environments():
+        side = spec.constants.get("image_size", SIDE)
+        return {"image_size": side} if side != SIDE else {}
+    if env.implementation in IMPLEMENTATIONS:
+        written = {"implementation": env.implementation}
+    usual = stated_spec(spec.name, image_size=SIDE, **written).constants
+    return {key: each for key, each in spec.constants.items() if usual.get(key) != each}
 
 
 def source_of(method: Method) -> dict[str, Any]:
