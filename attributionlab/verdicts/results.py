@@ -152,10 +152,13 @@ class Results(Files):
 
         from attributionlab.show import heat_map
 
-        methods, rows = self._by_method(), []
-        short = Counter(map(figure_label, methods))
+        methods, names, rows = self._by_method(), dict[str, str](), []
         for label, own in methods.items():
-            name = figure_label(label) if short[figure_label(label)] == 1 else label
+            plain = _labelled(own[0])
+            names[label] = figure_label(plain) + label.removeprefix(plain)
+        short = Counter(names.values())
+        for label, own in methods.items():
+            name = names[label] if short[names[label]] == 1 else label
             for column in COLUMNS:
                 there = [each.counts[column] for each in own if column in each.counts]
                 asked = sum(tally.asked for tally in there)
@@ -397,8 +400,13 @@ def _values(result: Result) -> list[str]:
     problems = integer_problem("n", result.n, 1, MOST_IMAGES)
     problems += integer_problem("seed", result.seed, 0, HIGHEST_SEED)
     texts = [result.method, *result.changed, *result.refused, *result.invalid]
-    if result.claim not in get_args(Claim) or not all(isinstance(each, str) for each in texts):
-        problems.append(f"claim is {result.claim!r} with {cut(str(texts), 60)}: run the test again")
+    if result.claim not in get_args(Claim):
+        problems.append(f"claim is {result.claim!r}: run the test again")
+    problems += [
+        f"it has {cut(repr(each), 60)} in place of a text: run the test again"
+        for each in texts
+        if not isinstance(each, str)
+    ]
     for column, (solved, asked) in result.counts.items() if not problems else ():
         problems += integer_problem(f"questions asked in {column}", asked, 0, result.n)
         most = asked if isinstance(asked, int) else 0
