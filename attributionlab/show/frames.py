@@ -66,7 +66,8 @@ class _Frame:
             return [every]
         needed = [width + GAP for width in self.in_blocks]
         texts = self.numeric.index(True)
-        keys = self._telling() or texts
+        different = (len({tuple(row[:count]) for row in self.cells}) for count in every[1:])
+        keys = next((at for at, rows in enumerate(different, 1) if rows == len(self.cells)), texts)
         if sum(needed[:texts]) <= MOST_REPEATED * room:
             keys = max(keys, texts)
         left = room + GAP - sum(needed[:keys])
@@ -80,17 +81,6 @@ class _Frame:
             blocks[-1] = [*blocks[-1], column]
             taken += needed[column]
         return blocks
-
-    def _telling(self) -> int | None:
-        """How many of the first columns tell all rows apart; None if even all but the last do not."""
-        return next(
-            (
-                count
-                for count in range(1, len(self.names))
-                if len({tuple(row[:count]) for row in self.cells}) == len(self.cells)
-            ),
-            None,
-        )
 
     def _table(self, columns: list[int], widths: list[int] | None) -> Table:
         """Table of these widths, or squeezed."""
