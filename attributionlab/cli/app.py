@@ -102,7 +102,6 @@ def show(
 ) -> None:
     """Describe an environment: the rule it computes, its layers and its images."""
     from attributionlab.worlds import load
-    from attributionlab.worlds.nets import heads_of
 
     places = paths.check_paths({"draw": draw}, [env])
     loaded = load(env, **written(implementation))
@@ -112,30 +111,27 @@ def show(
             "leave it out; the tokens that each head attends to are printed"
         )
     if places:
-        from attributionlab.show import network_drawing, place_drawing
-
-        heads = heads_of(loaded.model)
-        weighted: Any = [module for module in loaded.model.modules() if hasattr(module, "weight")]
-        figure = (
-            place_drawing(
-                heads[0].grid,
-                {
-                    f"head {place}\n{head}": head.patches
-                    for place, head in enumerate(heads, start=1)
-                },
-                title=loaded.name,
-            )
-            if heads
-            else network_drawing(
-                [(each.weight.detach(), each.bias.detach()) for each in weighted],
-                inputs=["R", "G", "B"] if loaded.recipe.channels == 3 else ["x"],
-                outputs=[f"output {place}" for place in range(loaded.network.classes)],
-                title=loaded.name,
-            )
-        )
+        figure = _drawing(loaded)
         paths.figure_writer(lambda: figure, None)(places["draw"])
         options.say(printable(f"written: {draw}"))
     typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
+
+
+def _drawing(env: Any) -> Any:
+    """A figure of a network's weights, or of the places that a transformer's heads attend to."""
+    from attributionlab.show import network_drawing, place_drawing
+    from attributionlab.worlds.nets import heads_of
+
+    if heads := heads_of(env.model):
+        patches = {f"head {place}\n{head}": head.patches for place, head in enumerate(heads, 1)}
+        return place_drawing(heads[0].grid, patches, title=env.name)
+    weighted: Any = [module for module in env.model.modules() if hasattr(module, "weight")]
+    return network_drawing(
+        [(each.weight.detach(), each.bias.detach()) for each in weighted],
+        inputs=["R", "G", "B"] if env.recipe.channels == 3 else ["x"],
+        outputs=[f"output {place}" for place in range(env.network.classes)],
+        title=env.name,
+    )
 
 
 @app.command()
@@ -271,8 +267,7 @@ def demo(
     places = paths.check_paths({"html": html}, read=[])
     with options.saying_what_was_done(), follow("demo"):
         report = faithfulness_test(
-            *(method, options.load_all(names, False, side), n),
-            show_progress=True,
+            method, options.load_all(names, False, side), n, show_progress=True
         )
     report = replace(report, command=" ".join(["attributionlab", *words]))
     with paths.Files(places, None).written(report):

@@ -107,7 +107,7 @@ def compare_methods(
             options.print_citation(
                 f"Methods were compared on {comparison.reports[0].n} questions for each network "
                 f"({verdicts}), using {comparison.setting}; a method passes if {PASS_RULE} "
-                "for every one"
+                "in every environment and implementation"
             )
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))

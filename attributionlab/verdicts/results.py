@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORTS, TABLES = 3, 1
-"""Schemas of what is read: reports of tests and comparisons, and what `Results` writes."""
+"""Schemas of the documents that are read: of tests and comparisons, and of `Results`."""
 COLUMNS = tuple(
     f"{environment}, {implementation}"
     for environment in DEFAULT_ENVIRONMENTS
     for implementation in DEFAULT_IMPLEMENTATIONS
 )
-"""What the protocol asks."""
+"""Environments and implementations that the protocol asks."""
 MAY_DIFFER = ("n = ", "image_size = ", "preset = ")
-"""Changes of the protocol with which the questions are still its own; they are said."""
+"""Changes with which a report still counts as one of the protocol; the caption names them."""
 
 
 class Result(NamedTuple):
-    """What a method solved under one seed.
+    """What a method solved with one seed.
 
-    - `method`: with the settings that a user set.
+    - `method`: its name, with the settings that a user set.
     - `changed`: what differs from the protocol, as "n = 13".
     - `source`: SHA-256 of the method's file; None for a built-in method, and one without a file.
     - `counts`: solved and asked questions by column of `COLUMNS`.
@@ -76,7 +76,7 @@ class Result(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict on all columns together, counted again; no pass where one is refused."""
+        """The verdict on all columns, computed from the counts; no pass if a column was refused."""
         found = {tally.verdict(len(COLUMNS)) for tally in self.counts.values()}
         missing = {"inconclusive"} if self.refused else set()
         return gravest(found | missing | ({"invalid"} if self.invalid else set()))
@@ -102,7 +102,7 @@ class Results(Files):
         """One row for each method, best first.
 
         Columns: method (with its claim unless it is *signed*, and its source where several files have a
-        method of the name), each of `COLUMNS` (questions solved, "13/12" under two seeds, "not run"),
+        method of the name), each of `COLUMNS` (questions solved, "13/12" with two seeds, "not run"),
         verdict (a pass needs every seed), seed ("0/7"). The caption is in ``attrs["caption"]``.
         """
         import pandas as pd
@@ -152,10 +152,13 @@ class Results(Files):
 
         from attributionlab.show import heat_map
 
-        methods, rows = self._by_method(), []
-        short = Counter(map(figure_label, methods))
+        methods, names, rows = self._by_method(), dict[str, str](), []
         for label, own in methods.items():
-            name = figure_label(label) if short[figure_label(label)] == 1 else label
+            plain = _labelled(own[0])
+            names[label] = figure_label(plain) + label.removeprefix(plain)
+        short = Counter(names.values())
+        for label, own in methods.items():
+            name = names[label] if short[names[label]] == 1 else label
             for column in COLUMNS:
                 there = [each.counts[column] for each in own if column in each.counts]
                 asked = sum(tally.asked for tally in there)
@@ -163,7 +166,9 @@ class Results(Files):
                 rows.append({"method": name, "column": column, "share": share})
         return heat_map(
             pd.DataFrame(rows),
-            *("column", "method", "share"),
+            "column",
+            "method",
+            "share",
             title=f"Share of questions solved, {NAME}",
             label="share of questions solved",
             limits=(0, 1),
@@ -256,7 +261,7 @@ def protocol_results(
     Parameters
     ----------
     seeds : sequence of int or "fresh"
-        Which questions; a fresh seed shows that the first one was not chosen.
+        Seeds of the questions. "fresh" draws one, so that nobody can have chosen it.
     n, preset, image_size, **running
         As for `attributionlab.compare`; the caption names differences from the protocol.
 
@@ -361,13 +366,13 @@ def _entries(document: Any) -> list[dict[str, Any]]:
 
 
 def _column(name: str, entry: Mapping[str, Any] | None = None) -> str:
-    """Environment and implementation; a name says the implementation unless it is the paper's."""
+    """Environment and implementation; a name states the implementation unless it is the paper's."""
     name, _, said = name.removesuffix(")").partition(" (")
     return f"{name}, {entry['implementation'] if entry else said or DEFAULT_IMPLEMENTATIONS[0]}"
 
 
 def _problems(document: Any, results: Sequence[Result]) -> list[str]:
-    """What keeps results of the protocol from being believed."""
+    """Reasons why a document does not count as results of the protocol."""
     problems = [] if results else ["it holds no results: run the test again"]
     if document.get("one_network"):
         problems.append("all images had one network: leave --one-network out")
@@ -391,12 +396,17 @@ def _problems(document: Any, results: Sequence[Result]) -> list[str]:
 
 
 def _values(result: Result) -> list[str]:
-    """Values that no report has."""
+    """Values that a report cannot have."""
     problems = integer_problem("n", result.n, 1, MOST_IMAGES)
     problems += integer_problem("seed", result.seed, 0, HIGHEST_SEED)
     texts = [result.method, *result.changed, *result.refused, *result.invalid]
-    if result.claim not in get_args(Claim) or not all(isinstance(each, str) for each in texts):
-        problems.append(f"claim is {result.claim!r} with {cut(str(texts), 60)}: run the test again")
+    if result.claim not in get_args(Claim):
+        problems.append(f"claim is {result.claim!r}: run the test again")
+    problems += [
+        f"it has {cut(repr(each), 60)} in place of a text: run the test again"
+        for each in texts
+        if not isinstance(each, str)
+    ]
     for column, (solved, asked) in result.counts.items() if not problems else ():
         problems += integer_problem(f"questions asked in {column}", asked, 0, result.n)
         most = asked if isinstance(asked, int) else 0
@@ -405,7 +415,7 @@ def _values(result: Result) -> list[str]:
 
 
 def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
-    """Verdicts that are not those of the counts."""
+    """Verdicts that contradict the counts."""
     problems = []
     if document["schema"] == TABLES:
         stated = zip(results, [each["verdict"] for each in document["results"]], strict=True)

@@ -320,7 +320,8 @@ class Comparison(Files):
                     rows.append({"environment": place, "part": part, **difference._asdict()})
         if not rows:
             raise AttributionLabError(
-                f"{first} and {second} have no two images of an environment in common"
+                f"{first} and {second} have no two images of an environment in common: compare methods "
+                "that both ran in one environment, with n of at least 2"
             )
         return pd.DataFrame(rows)
 

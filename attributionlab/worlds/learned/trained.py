@@ -302,10 +302,7 @@ def make_trained(
     refuse_untrainable(architecture, env.recipe.image_size)  # before images are drawn
     pictures, questions = lessons_of(env) if lessons is None else lessons
     network = training.train_network(
-        *(env, architecture, pictures),
-        seed=seed,
-        samples=samples,
-        show_progress=show_progress,
+        env, architecture, pictures, seed=seed, samples=samples, show_progress=show_progress
     )
     certificate = examine(network, questions)
     return TrainedNetwork(network, rule_of(env), recipe, certificate)
