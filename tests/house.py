@@ -46,7 +46,7 @@ WINGS = {
 
 MOST = {
     "base": Size(6_828, 41),
-    "worlds": Size(19_072, 92),
+    "worlds": Size(19_078, 92),
     "methods": Size(10_825, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_729, 10),
@@ -54,8 +54,8 @@ MOST = {
     "verdicts": Size(17_673, 55),
     "papers": Size(12_942, 56),
     "teaching": Size(2_709, 15),
-    "cli": Size(3_303, 12),
-    "tests": Size(86_523, 396),
+    "cli": Size(3_313, 12),
+    "tests": Size(86_533, 396),
 }
 
 
