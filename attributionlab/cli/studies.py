@@ -449,8 +449,8 @@ def train_file(
     places = paths.check_paths({"out": out}, read=[world])
     if world.partition(":")[0] == "random":
         raise AttributionLabError(
-            f"{world} is random, and a network that is trained on a random world cannot be loaded: name "
-            f"a world of the catalog, or a TOML file with a rule (attributionlab show {world})"
+            f"{world} is random, and a network that is trained on a random world cannot be loaded: "
+            f"name a world of the catalog, or a TOML file with a rule (attributionlab show {world})"
         )
     env = load(world, image_size=image_size, **LEARNING_IMAGES.get(world, {}))
     with options.saying_what_was_done(), follow(f"train {world}"):

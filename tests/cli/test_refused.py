@@ -242,7 +242,7 @@ REFUSALS = {
         "show colors.toml --draw no.png": "45 neurons in layer 1",
         "show nope --draw new.png": "no environment named 'nope'",
         "show quadrants --implementation trained --draw no.png": "--draw: ... a trained network",
-        "show random:2:easy:7 --draw no.png": "name one, such as random:1:easy:7, or",
+        "show random:2:easy:7 --draw no.png": "name one, like random:1:easy:7, or",
         "verify nope --json new.json": "no environment named 'nope'",
         "train quadrants": "Missing option '--out'",
         "train quadrants --out a.pt": "--out is 'a.pt': name it NAME.safetensors",
