@@ -79,7 +79,7 @@ class WorldSet(Environment):
         """Refuse what only one world has."""
         if name in LACKS:
             raise AttributionLabError(
-                f"{self.name} is {self.drawn_by[0]} worlds, each with its own {name}: name one, such as "
+                f"{self.name} is {self.drawn_by[0]} worlds, each with its own {name}: name one, like "
                 f"{FORM_OF_ONE.format(*self.drawn_by[2:0:-1])}, or take one of the environment's "
                 "worlds; leave one_network (--one-network) out, if it is given"
             )
