@@ -24,7 +24,7 @@ from attributionlab.base import (
     repeated_problem,
 )
 from attributionlab.methods import METHODS, figure_label
-from attributionlab.show import PASS_RULE
+from attributionlab.show import INSIDE, PASS_RULE
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
@@ -58,7 +58,8 @@ class Result(NamedTuple):
 
     - `method`: with the settings that a user set.
     - `changed`: what differs from the protocol, as "n = 13".
-    - `source`: SHA-256 of the method's file; None for a built-in method, and one without a file.
+    - `source`: the fingerprint of the method's code, with what its file imports; None for a built-in
+      method.
     - `counts`: solved and asked questions by column of `COLUMNS`.
     - `refused`: columns in which the method could not be run; with those of `counts` they are all.
     - `invalid`: columns in which a control had the wrong result.
@@ -342,7 +343,7 @@ def _results(document: Any) -> list[Result]:
             *key,
             first["n"],
             list(document["protocol"]["changed"]),
-            own[0]["source"]["sha256"] if own else None,
+            own[0]["source"]["fingerprint"] if own else None,
             {_column(each["name"], each): Tally(each["solved"], each["asked"]) for each in own},
             refused.get(key[0], []),
             [_column(each["name"], each) for each in own if each["verdict"] == "invalid"],
@@ -355,9 +356,14 @@ def _entries(document: Any) -> list[dict[str, Any]]:
     """What a test or a comparison found, one entry for each method and network."""
     if "results" in document:
         return list(document["results"])
-    given = {key: document[key] for key in ("claim", "n", "seed", "source")}
+    given = {key: document[key] for key in ("claim", "n", "seed", "source", "warnings")}
     given["method"] = labelled(document["method"], document["settings"])
     return [{**each, **given} for each in document["environments"]]
+
+
+def _ran_inside(entry: Mapping[str, Any]) -> bool:
+    """Whether a user's method ran beside the truth, which code may look for."""
+    return any(str(each).endswith(INSIDE) for each in entry["warnings"])
 
 
 def _column(name: str, entry: Mapping[str, Any] | None = None) -> str:
@@ -415,6 +421,10 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
             if said != each.verdict
         ]
     entries = _entries(document)
+    for method in dict.fromkeys(each["method"] for each in entries if _ran_inside(each)):
+        problems.append(
+            f"{method} ran in the process that knows the truth: leave --no-isolation out"
+        )
     if len(entries) != sum(len(each.counts) for each in results):
         problems.append("a method has two entries of one network and seed: run the test again")
     for entry in entries:

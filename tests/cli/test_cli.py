@@ -359,6 +359,9 @@ def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, cap
     )[1]
     assert sentence.startswith("AttributionLab 1")
     assert re.search(r"pixels; a method passes if the exact 95 \\% interval", sentence)
+    assert run("compare", "mine.py:right", *arguments[2:], "--no-isolation", "--cite") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"right: \w+, its code has the fingerprint [0-9a-f]{12} and ran in", printed)
     assert "95 \\% interval" in sentence  # LaTeX, in which % begins a comment
     assert sentence.endswith(" \\citep{attributionlab-software,attributionlab}. ")
 

@@ -8,6 +8,7 @@ import pytest
 import attributionlab as al
 from attributionlab.base import AttributionLabError, Stopped, Tally
 from attributionlab.cli import main
+from attributionlab.show import INSIDE
 from attributionlab.verdicts.results import COLUMNS, protocol_results, read_results
 from schemas import problems
 
@@ -112,7 +113,7 @@ def test_settings_files_and_numbers_of_questions_keep_results_apart(written, tmp
             document.update(seed=seed, n=n, settings=settings or {})
             for each in document["environments"]:
                 each.update(asked=n)
-            document["source"]["sha256"] = sha
+            document["source"]["fingerprint"] = sha
 
         return written("test", change).rename(tmp_path / f"{sha}{seed}.json")
 
@@ -166,6 +167,10 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         (lambda each: each.update(one_network=True), "leave --one-network out"),
         (lambda each: each["environments"].pop(), f"lacks {COLUMNS[-1]}.*leave --env"),
         (lambda each: each["environments"][0].update(name="parity"), "has parity, paper"),
+        (
+            lambda each: each.update(warnings=[f"mine.py:f: {INSIDE}"]),
+            "sobel ran in the process that knows the truth: leave --no-isolation out",
+        ),
         (lambda each: each.pop("source"), "is not a report.*--json"),
         (lambda each: each.pop("protocol"), "is not a report"),
     ],
