@@ -50,12 +50,12 @@ MOST = {
     "methods": Size(10_825, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_729, 10),
-    "show": Size(4_187, 17),
-    "verdicts": Size(17_685, 55),
+    "show": Size(4_191, 17),
+    "verdicts": Size(17_693, 55),
     "papers": Size(12_942, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_325, 12),
-    "tests": Size(86_570, 396),
+    "tests": Size(86_609, 396),
 }
 
 

@@ -20,6 +20,7 @@ from attributionlab.base import (
     drawn_seed,
     integer_problem,
     library_versions,
+    printable,
     refuse_if,
     repeated_problem,
 )
@@ -185,7 +186,7 @@ class Results(Files):
             reverse=True,
         )
         return {
-            f"{name}, {str(source)[:6]}" if names[name] > 1 else name: own
+            f"{name}, {source[:6] if source else 'built in'}" if names[name] > 1 else name: own
             for (name, source), own in order
         }
 
@@ -290,7 +291,8 @@ def protocol_results(
 
 
 def _labelled(result: Result) -> str:
-    return result.method if result.claim == "signed" else f"{result.method} ({result.claim})"
+    method = printable(result.method)
+    return method if result.claim == "signed" else f"{method} ({result.claim})"
 
 
 def _of_documents(documents: Sequence[Any]) -> list[Result]:
@@ -300,7 +302,7 @@ def _of_documents(documents: Sequence[Any]) -> list[Result]:
 def _read(path: Path) -> list[Result]:
     """The results of a file. Raises AttributionLabError with its name for what is wrong with it."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise AttributionLabError(
             f"{path} cannot be read as JSON: {cut(str(error), 80)}"
@@ -383,11 +385,17 @@ def _problems(document: Any, results: Sequence[Result]) -> list[str]:
         return problems
     for each in results:
         there = [*each.counts, *each.refused]
-        strange = [column for column in there if column not in COLUMNS]
+        strange = [column for column in (*there, *each.invalid) if column not in COLUMNS]
         missing = [column for column in COLUMNS if column not in there]
         if strange or missing:
             what = f"has {strange[0]}" if strange else f"lacks {missing[0]}"
             problems.append(f"{each.method} {what}: leave --env and --implementation out")
+        problems += repeated_problem(f"{each.method}: columns", there)
+        said = [change for change in each.changed if change.startswith("n = ")]
+        if said != [f"n = {each.n}"] * (each.n != QUESTIONS):
+            problems.append(
+                f"{each.method} has n = {each.n}, but states {said}: run the test again"
+            )
         problems += [
             f"{each.method} was run with {change!r}: leave this option out"
             for change in each.changed
@@ -400,7 +408,7 @@ def _values(result: Result) -> list[str]:
     """Values that no report has."""
     problems = integer_problem("n", result.n, 1, MOST_IMAGES)
     problems += integer_problem("seed", result.seed, 0, HIGHEST_SEED)
-    texts = [result.method, *result.changed, *result.refused, *result.invalid]
+    texts = [result.method, *result.changed, *result.refused, *result.invalid, result.source or ""]
     if result.claim not in get_args(Claim) or not all(isinstance(each, str) for each in texts):
         problems.append(f"claim is {result.claim!r} with {cut(str(texts), 60)}: run the test again")
     for column, (solved, asked) in result.counts.items() if not problems else ():
