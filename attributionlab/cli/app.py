@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, follow, printable
+from attributionlab.base import AttributionLabError, AttributionWarning, follow, printable
 from attributionlab.cli import options, paths, studies, teaching
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard, show_results
 from attributionlab.cli.reproducing import reproduce_items
@@ -432,7 +432,7 @@ def _run() -> int:
             sys.stdout.flush()
         if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
             raise KeyboardInterrupt
-    except AttributionLabError as error:
+    except (AttributionLabError, AttributionWarning) as error:  # with -W error
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
         options.say("terminated" if terminated else "interrupted")
