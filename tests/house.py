@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_829, 41),
-    "worlds": Size(19_069, 92),
+    "worlds": Size(19_075, 92),
     "methods": Size(10_825, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_729, 10),
-    "show": Size(4_175, 17),
-    "verdicts": Size(17_682, 55),
+    "show": Size(4_199, 17),
+    "verdicts": Size(17_731, 55),
     "papers": Size(12_948, 56),
     "teaching": Size(2_709, 15),
-    "cli": Size(3_298, 12),
-    "tests": Size(86_588, 396),
+    "cli": Size(3_321, 12),
+    "tests": Size(86_731, 396),
 }
 
 

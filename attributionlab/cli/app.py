@@ -17,14 +17,14 @@ from typing import Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, follow, printable
+from attributionlab.base import AttributionLabError, AttributionWarning, follow, printable
 from attributionlab.cli import options, paths, studies, teaching
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard, show_results
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.supervisor import supervised
+from attributionlab.cli.supervisor import ENDED, supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 
-PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+PASS, FAIL, REFUSED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 SYNONYMS = {
     **dict.fromkeys(("--questions", "--images", "--samples"), "--n"),
     **dict.fromkeys(("--environment", "--environments"), "--env"),
@@ -102,9 +102,15 @@ def show(
 ) -> None:
     """Describe an environment: the rule it computes, its layers and its images."""
     from attributionlab.worlds import load
+    from attributionlab.worlds.nets import TRAINED
 
     places = paths.check_paths({"draw": draw}, [env])
     loaded = load(env, **written(implementation))
+    if places and loaded.implementation == TRAINED:
+        raise AttributionLabError(
+            f"--draw: {loaded.name} has a trained network, whose weights are too many to be read in a "
+            "drawing: leave it out, or draw a network whose weights are set by hand"
+        )
     if places and loaded.is_of_tokens:
         raise AttributionLabError(
             f"--draw: {loaded.name} is a world of tokens, whose heads have no image positions to draw: "
@@ -422,7 +428,7 @@ def _run() -> int:
             sys.stdout.flush()
         if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
             raise KeyboardInterrupt
-    except AttributionLabError as error:
+    except (AttributionLabError, AttributionWarning) as error:  # with -W error
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
         options.say("terminated" if terminated else "interrupted")
@@ -470,7 +476,7 @@ def _crash() -> int:
     for line in traceback.format_exc().splitlines():
         options.say(printable(line))
     options.say("attributionlab: this is a bug; please report the lines above")
-    return CRASH
+    return ENDED
 
 
 def _usage_problem(error: Any) -> str:

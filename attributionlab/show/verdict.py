@@ -278,10 +278,12 @@ def citation(document: Mapping[str, Any]) -> str:
             for each in document["environments"]
         ]
     )
+    code = provenance.code_text(document)
     return cited(
         f"{provenance.method_text(document)} was tested with AttributionLab {version}, "
         f"{provenance.protocol_text(document)}, {provenance.seed_text(document)}; "
-        f"claim {document['claim']}: {document['verdict']}; questions solved: {counts}",
+        f"{code and f'{code}; '}claim {document['claim']}: {document['verdict']}; "
+        f"questions{of_size(document)} solved: {counts}",
         version,
     )
 

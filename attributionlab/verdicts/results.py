@@ -20,11 +20,12 @@ from attributionlab.base import (
     drawn_seed,
     integer_problem,
     library_versions,
+    printable,
     refuse_if,
     repeated_problem,
 )
 from attributionlab.methods import METHODS, figure_label
-from attributionlab.show import PASS_RULE
+from attributionlab.show import INSIDE, PASS_RULE
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
@@ -58,7 +59,8 @@ class Result(NamedTuple):
 
     - `method`: its name, with the settings that a user set.
     - `changed`: what differs from the protocol, as "n = 13".
-    - `source`: SHA-256 of the method's file; None for a built-in method, and one without a file.
+    - `source`: the fingerprint of the method's code, with what its file imports; None for a built-in
+      method.
     - `counts`: solved and asked questions by column of `COLUMNS`.
     - `refused`: columns in which the method could not be run; with those of `counts` they are all.
     - `invalid`: columns in which a control had the wrong result.
@@ -189,7 +191,7 @@ class Results(Files):
             reverse=True,
         )
         return {
-            f"{name}, {str(source)[:6]}" if names[name] > 1 else name: own
+            f"{name}, {source[:6] if source else 'built in'}" if names[name] > 1 else name: own
             for (name, source), own in order
         }
 
@@ -294,7 +296,8 @@ def protocol_results(
 
 
 def _labelled(result: Result) -> str:
-    return result.method if result.claim == "signed" else f"{result.method} ({result.claim})"
+    method = printable(result.method)
+    return method if result.claim == "signed" else f"{method} ({result.claim})"
 
 
 def _of_documents(documents: Sequence[Any]) -> list[Result]:
@@ -304,7 +307,7 @@ def _of_documents(documents: Sequence[Any]) -> list[Result]:
 def _read(path: Path) -> list[Result]:
     """The results of a file. Raises AttributionLabError with its name for what is wrong with it."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise AttributionLabError(
             f"{path} cannot be read as JSON: {cut(str(error), 80)}"
@@ -347,7 +350,7 @@ def _results(document: Any) -> list[Result]:
             *key,
             first["n"],
             list(document["protocol"]["changed"]),
-            own[0]["source"]["sha256"] if own else None,
+            own[0]["source"]["fingerprint"] if own else None,
             {_column(each["name"], each): Tally(each["solved"], each["asked"]) for each in own},
             refused.get(key[0], []),
             [_column(each["name"], each) for each in own if each["verdict"] == "invalid"],
@@ -360,9 +363,14 @@ def _entries(document: Any) -> list[dict[str, Any]]:
     """What a test or a comparison found, one entry for each method and network."""
     if "results" in document:
         return list(document["results"])
-    given = {key: document[key] for key in ("claim", "n", "seed", "source")}
+    given = {key: document[key] for key in ("claim", "n", "seed", "source", "warnings")}
     given["method"] = labelled(document["method"], document["settings"])
     return [{**each, **given} for each in document["environments"]]
+
+
+def _ran_inside(entry: Mapping[str, Any]) -> bool:
+    """Whether a user's method ran beside the truth, which code may look for."""
+    return any(str(each).endswith(INSIDE) for each in entry["warnings"])
 
 
 def _column(name: str, entry: Mapping[str, Any] | None = None) -> str:
@@ -382,11 +390,17 @@ def _problems(document: Any, results: Sequence[Result]) -> list[str]:
         return problems
     for each in results:
         there = [*each.counts, *each.refused]
-        strange = [column for column in there if column not in COLUMNS]
+        strange = [column for column in (*there, *each.invalid) if column not in COLUMNS]
         missing = [column for column in COLUMNS if column not in there]
         if strange or missing:
             what = f"has {strange[0]}" if strange else f"lacks {missing[0]}"
             problems.append(f"{each.method} {what}: leave --env and --implementation out")
+        problems += repeated_problem(f"{each.method}: columns", there)
+        said = [change for change in each.changed if change.startswith("n = ")]
+        if said != [f"n = {each.n}"] * (each.n != QUESTIONS):
+            problems.append(
+                f"{each.method} has n = {each.n}, but states {said}: run the test again"
+            )
         problems += [
             f"{each.method} was run with {change!r}: leave this option out"
             for change in each.changed
@@ -399,7 +413,7 @@ def _values(result: Result) -> list[str]:
     """Values that a report cannot have."""
     problems = integer_problem("n", result.n, 1, MOST_IMAGES)
     problems += integer_problem("seed", result.seed, 0, HIGHEST_SEED)
-    texts = [result.method, *result.changed, *result.refused, *result.invalid]
+    texts = [result.method, *result.changed, *result.refused, *result.invalid, result.source or ""]
     if result.claim not in get_args(Claim):
         problems.append(f"claim is {result.claim!r}: run the test again")
     problems += [
@@ -425,6 +439,10 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
             if said != each.verdict
         ]
     entries = _entries(document)
+    for method in dict.fromkeys(each["method"] for each in entries if _ran_inside(each)):
+        problems.append(
+            f"{method} ran in the process that knows the truth: leave --no-isolation out"
+        )
     if len(entries) != sum(len(each.counts) for each in results):
         problems.append("a method has two entries of one network and seed: run the test again")
     for entry in entries:

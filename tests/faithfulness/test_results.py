@@ -8,6 +8,7 @@ import pytest
 import attributionlab as al
 from attributionlab.base import AttributionLabError, Stopped, Tally
 from attributionlab.cli import main
+from attributionlab.show import INSIDE
 from attributionlab.verdicts.results import COLUMNS, Result, Results, protocol_results, read_results
 from schemas import problems
 
@@ -39,6 +40,7 @@ def solve(count, verdict="pass"):
 
     def change(document):
         document["n"] = 32
+        document["protocol"]["changed"] = ["image_size = 48"]
         for each in document["environments"]:
             each.update(solved=count, asked=32, verdict=verdict)
 
@@ -148,9 +150,10 @@ def test_settings_files_and_numbers_of_questions_keep_results_apart(written, tmp
         def change(document):
             solve(n)(document)
             document.update(seed=seed, n=n, settings=settings or {})
+            document["protocol"]["changed"] += [f"n = {n}"] * (n != 32)
             for each in document["environments"]:
                 each.update(asked=n)
-            document["source"]["sha256"] = sha
+            document["source"]["fingerprint"] = sha
 
         return written("test", change).rename(tmp_path / f"{sha}{seed}.json")
 
@@ -205,6 +208,10 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         (lambda each: each.update(one_network=True), "leave --one-network out"),
         (lambda each: each["environments"].pop(), f"lacks {COLUMNS[-1]}.*leave --env"),
         (lambda each: each["environments"][0].update(name="parity"), "has parity, paper"),
+        (
+            lambda each: each.update(warnings=[f"mine.py:f: {INSIDE}"]),
+            "sobel ran in the process that knows the truth: leave --no-isolation out",
+        ),
         (lambda each: each.pop("source"), "is not a report.*--json"),
         (lambda each: each.pop("protocol"), "is not a report"),
     ],
@@ -231,6 +238,35 @@ def test_a_table_with_counts_that_cannot_be_is_refused(written, tmp_path):
         AttributionLabError, match=r"saliency is stated as pass.*say (fail|inconclusive)"
     ):
         read_results([path])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"source": ["a"]}, "run the test again"),
+        ({"refused": [COLUMNS[0]]}, f"columns name '{COLUMNS[0]}' twice"),
+        ({"invalid": ["elsewhere"]}, "has elsewhere"),
+        ({"changed": []}, r"n = 1, but states \[\]"),
+        ({"changed": ["n = 1; one_network = True"]}, "n = 1, but states .*one_network"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(written, tmp_path, change, said):
+    path = tmp_path / "table.json"
+    read_results([written("compare")]).to_json(path)
+    document = json.loads(path.read_text())
+    document["results"][0].update(change)
+    path.write_text(json.dumps(document))
+    with pytest.raises(AttributionLabError, match=said):
+        read_results([path])
+
+
+def test_names_that_no_terminal_prints_are_read(written, tmp_path):
+    path = tmp_path / "table.json"
+    read_results([written("compare")]).to_json(path)
+    document = json.loads(path.read_text())
+    document["results"][0]["method"] = "\ud800\x1b[31m"
+    path.write_text("\ufeff" + json.dumps(document), encoding="utf-8")
+    assert r"\ud800\x1b[31m" in set(read_results([path]).to_frame().method)
 
 
 def test_what_is_no_report_and_what_is_there_twice_is_refused(written, tmp_path):

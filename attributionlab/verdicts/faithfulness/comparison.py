@@ -222,8 +222,8 @@ class Comparison(Files):
 
         Columns: method, one column "environment, implementation" each (questions solved; "14/16" if not
         all of the `n` questions apply; "not run" if the method was refused), claim (if claims differ),
-        and the overall verdict ("pass?": see `not_excluded`). Its caption is in ``attrs["caption"]``:
-        protocol, seed, number of questions, size and version.
+        and the overall verdict ("pass?": see `not_excluded`; no pass where a column was not run). Its
+        caption is in ``attrs["caption"]``: protocol, seed, number of questions, size and version.
 
         Examples
         --------
@@ -250,6 +250,8 @@ class Comparison(Files):
             row[columns[result.digest]] = f"{solved}/{asked}" if asked < report.n else f"{solved}"
             verdicts.setdefault(report.label, set()).add(result.verdict)
         for label, row in rows.items():
+            if not row.keys() >= set(columns.values()):  # where it was not run it has not passed
+                verdicts[label].add("inconclusive")
             row["verdict"] = marked_verdict(gravest(verdicts[label]), doubted[label])
         claims = {row["claim"] for row in rows.values()}
         names = ["method", *columns.values(), *["claim"] * (len(claims) > 1), "verdict"]
