@@ -62,8 +62,10 @@ def test_reports_and_comparisons_become_one_table(written):
     assert set(table.method) == {"saliency", "sobel", "gradcam (positive)"}
     assert "n = 1" in found.caption
     assert "image_size = 48" in found.caption
-    preset = written("test", lambda each: each["protocol"].update(changed=["preset = paper"]))
-    assert "changed: preset = paper)" in read_results([preset]).caption
+    preset = written(
+        "test", lambda each: each["protocol"].update(changed=["n = 1", "preset = paper"])
+    )
+    assert "changed: n = 1, preset = paper)" in read_results([preset]).caption
 
 
 def test_counts_decide_and_a_network_that_is_refused_keeps_a_pass_away(written):
