@@ -355,14 +355,9 @@ def results_page(page: str) -> str:
     results = read_results(sorted(RESULTS.glob("*.json")))
     there = {hashlib.sha256(file.read_bytes()).hexdigest() for file in RESULTS.glob("*.py")}
     documents = [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob("*.json")]
-    sources = [
-        each.get("source") for found in documents for each in (found, *found.get("results", ()))
-    ]
-    known = {
-        each["fingerprint"]
-        for each in sources
-        if isinstance(each, dict) and each["sha256"] in there
-    }
+    entries = [each for found in documents for each in (found, *found.get("results", ()))]
+    sources = [each["source"] for each in entries if isinstance(each.get("source"), dict)]
+    known = {each["fingerprint"] for each in sources if each["sha256"] in there}
     for each in results.results:
         assert not each.changed, f"{each.method} was run with {each.changed}: the page says none"
         assert each.source in (None, *known), (

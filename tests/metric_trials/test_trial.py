@@ -299,7 +299,7 @@ def test_what_decides_stands_first_beside_the_metric_and_its_controls(env):
     # Of one network alone a blind metric has more than the truth would give it on both.
     blind = table.filter(like="(blind)", axis=0)
     assert (blind["own network"] > blind["both networks"]).all()
-    assert report.notes[1].startswith("both networks: agreement with the truth")
+    assert report.notes[1].startswith("both networks: each question has two networks")
 
 
 @pytest.mark.parametrize(
