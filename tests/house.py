@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_988, 42),
-    "worlds": Size(19_084, 92),
-    "methods": Size(10_790, 38),
+    "worlds": Size(19_090, 92),
+    "methods": Size(10_812, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_729, 10),
     "show": Size(4_175, 17),
-    "verdicts": Size(17_677, 55),
+    "verdicts": Size(17_688, 55),
     "papers": Size(12_943, 56),
     "teaching": Size(2_723, 15),
-    "cli": Size(3_314, 12),
-    "tests": Size(86_701, 397),
+    "cli": Size(3_333, 12),
+    "tests": Size(86_730, 397),
 }
 
 

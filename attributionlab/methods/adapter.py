@@ -135,20 +135,22 @@ class Method:
         """Whether it declares an argument of that name."""
         return name in self._declared
 
-    def refuse_incomplete(self) -> None:
-        """Refuse a user's method that no environment and no setting gives a value that it needs."""
-        given, function = {*self.settings, *OFFERED}, self.function
-        if self.call is calling.call_function and not self.built_in:
-            refuse_incomplete(calling.label_of(function), arguments_of(function), BY_PLACE, given)
-        elif self.call is calling.call_class:
-            refuse_incomplete(calling.label_of(function), arguments_of(function), 1, given)
-
     @cached_property
     def _declared(self) -> frozenset[str]:
         declared = {*arguments_of(self.function)}
         if isinstance(self.function, type):
             declared |= {*arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
+
+
+def check_complete(method: Method) -> None:
+    """Refuse a user's method that no environment and no setting gives a value that it needs."""
+    given, function = {*method.settings, *OFFERED}, method.function
+    if method.call is calling.call_function and not method.built_in:
+        name = calling.label_of(function)
+        refuse_incomplete(name, arguments_of(function), BY_PLACE, given)
+    elif method.call is calling.call_class:
+        refuse_incomplete(calling.label_of(function), arguments_of(function), 1, given)
 
 
 def _of_captum(*names: str) -> tuple[type, ...]:
