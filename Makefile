@@ -7,7 +7,7 @@ BIN := .venv/bin
 export MPLBACKEND := Agg
 
 LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --n 13
-# Exit statuses 1 and 3 are verdicts (fail, inconclusive), no errors.
+# Exit statuses 1 and 3 are verdicts (fail, inconclusive), not errors.
 OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 
 .PHONY: lab quick test long notebooks pages site pictures
@@ -40,11 +40,11 @@ long: .venv/installed-dev
 notebooks: .venv/installed-dev
 	$(BIN)/python -m pytest -m "notebooks and not slow" tests/test_notebooks.py
 
-# What the registries say in docs/.
+# Pages of docs/ with tables from the code.
 pages: .venv/installed-dev
 	$(BIN)/python tests/pages.py
 
-# Material for MkDocs says at each start that its successor is being made.
+# Material for MkDocs announces its successor at each start.
 site: export NO_MKDOCS_2_WARNING := 1
 site: .venv/installed-dev
 	$(BIN)/python -m mkdocs build --strict

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import typer
 
@@ -38,7 +38,7 @@ def of_name(name: str, thing: Any) -> Iterator[str]:
         for member, value in vars(thing).items():
             if not member.startswith("_"):
                 yield f"{name}.{member}" + (f"({parameters(value)})" if callable(value) else "")
-    elif callable(thing):
+    elif callable(thing) and get_origin(thing) is None:  # a type such as tuple[int, int] is no call
         yield f"{name}({parameters(thing)})"
     else:
         yield name

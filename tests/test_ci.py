@@ -216,13 +216,24 @@ def test_ci_is_red_where_a_browser_cannot_be_installed(tmp_path, installs, statu
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell script")
 @pytest.mark.parametrize(
-    ("status", "verdict"), [(0, "pass"), (1, "fail"), (3, "inconclusive"), (4, "invalid"), (2, "")]
+    ("status", "verdict", "report"),
+    [
+        (0, "pass", "report"),
+        (1, "fail", "report"),
+        (3, "inconclusive", "report"),
+        (4, "invalid", "report"),
+        (2, "", ""),
+        (1, "", ""),
+    ],
 )
-def test_the_action_posts_the_table_and_ends_with_the_status_of_the_test(tmp_path, status, verdict):
+def test_the_action_posts_the_table_and_ends_with_the_status_of_the_test(
+    tmp_path, status, verdict, report
+):
     action = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
     [step] = [each for each in action["runs"]["steps"] if each.get("id") == "test"]
     program = tmp_path / "attributionlab"
-    program.write_text(f'#!/bin/sh\necho "$@" > asked\necho the table\nexit {status}\n')
+    written = f"echo {report} > report.json" if report else ""
+    program.write_text(f'#!/bin/sh\necho "$@" > asked\necho the table\n{written}\nexit {status}\n')
     program.chmod(0o755)
     env = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
@@ -238,5 +249,5 @@ def test_the_action_posts_the_table_and_ends_with_the_status_of_the_test(tmp_pat
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "```text\nthe table\n```\n"
     if verdict:
         assert (tmp_path / "GITHUB_OUTPUT").read_text() == f"verdict={verdict}\n"
-    else:  # refused: nothing was tested
+    else:  # refused, or Python could not start: nothing was tested
         assert not (tmp_path / "GITHUB_OUTPUT").exists()

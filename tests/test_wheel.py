@@ -1,10 +1,12 @@
 """The built wheel works outside the repository, with the sources out of reach."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,20 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     assert {f"attributionlab/teaching/live/{name}" for name in live} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
+
+
+def test_the_page_of_a_package_registry_has_no_link_or_picture_of_the_repository(wheel):
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    with zipfile.ZipFile(wheel) as files:
+        [name] = [each for each in files.namelist() if each.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(files.read(name).decode())
+    page = metadata.get_payload()
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert re.findall(r"\]\((?!https?:)", text)
+    assert not re.findall(r"\]\((?!https?:)|docs/images|^\*[^*\s]", page, re.M)
+    headings = re.findall(r"^#.*", text, re.M)
+    assert re.findall(r"^#.*", page, re.M) == headings
+    assert "built-in methods |" in page  # the words of a link stay
 
 
 @pytest.mark.long

@@ -1,8 +1,7 @@
-"""A process of its own for strangers' code: it is asked in bytes, and answers in JSON and bytes.
+"""An isolated process for a user's code: requests are bytes, answers are JSON and bytes.
 
-Nothing that comes back is unpickled, and the end of the process is told, however it comes.
-
-This module imports nothing large.
+Answers are never unpickled, and an error says how the process ended if it ends early. This module
+imports nothing large, because the new process imports it too.
 """
 
 import ctypes
@@ -32,21 +31,22 @@ BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from attributionlab.base.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
 )
-"""What the new process runs. Modules are found there as here; `__main__` is not run again."""
+"""What the new process runs. It finds modules in the same places; `__main__` is not run again."""
 SIZES = struct.Struct("<QQQ")
-"""What an answer begins with: the number of its request, the bytes of its head and of its body."""
+"""Begins an answer: the number of its request, and the sizes of its head and its body in bytes."""
 LONGEST_HEAD = 2**20
+"""Bytes."""
 TICK = 0.1
-"""Seconds between looks at whether the process still lives."""
+"""Seconds between checks whether the process is still running."""
 LINGER = 1.0
-"""Seconds that a process may take to leave when it is asked to."""
+"""Seconds that a process may take to end after its input is closed."""
 PR_SET_PDEATHSIG = 1
 MALLOPT = {-1: 2**29, -3: 2**28}
 """M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc, in bytes."""
 
 
 class Answer(NamedTuple):
-    """What a process answered. It may be anything: whoever reads it checks it."""
+    """What a process answered. A user's code may have forged it, so the reader checks it."""
 
     head: Mapping[str, Any]
     body: bytearray
@@ -59,9 +59,9 @@ class Ended(AttributionLabError):
 class Process:
     """A new process, which answers requests one after the other.
 
-    It is no copy of this one: it has none of its memory. What it prints goes to standard error. It
-    belongs to a session of its own, so that neither Ctrl-C nor a signal to its group passes between
-    the two, and ends with this process.
+    It is started anew, not forked, so it has nothing of the memory of this process. What it prints goes
+    to standard error. It has its own session, so that Ctrl-C and signals to one group of processes do
+    not reach the other. It ends when this process ends.
 
     `answer`: ``module:function`` of this package: (request as bytes) -> (head, parts of the body).
     """
@@ -177,8 +177,9 @@ class Process:
 
 
 def how_ended(status: int) -> str:
-    """How a process ended that had not finished: in parentheses how, of which the first is open, and
-    what to do; a negative status is the number of a signal.
+    """The rest of a message "... (": how a process ended too early, ")", and the remedy.
+
+    `status`: its exit status; if negative, minus the number of the signal that ended it.
     """
     if status >= 0:
         return (
@@ -193,7 +194,7 @@ def how_ended(status: int) -> str:
 
 
 def end_with(parent: int) -> bool:
-    """Let the kernel end this process when its parent is killed, on Linux; whether it still lives."""
+    """On Linux, let the kernel end this process with its parent. Returns whether the parent lives."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -221,7 +222,7 @@ def serve(answer: str, parent: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.dup2(2, 1)  # what strangers' code prints is no answer
+    os.dup2(2, 1)  # what the user's code prints is no answer
     module, _, name = answer.partition(":")
     called: Callable[[bytes], tuple[Mapping[str, Any], Sequence[Any]]]
     called = getattr(import_module(module), name)
@@ -233,7 +234,7 @@ def serve(answer: str, parent: int) -> None:
             return
         number += 1
         told, parts = called(bytes(_exactly(requests, size)))
-        if os.getpid() != own:  # a copy that strangers' code made of this process
+        if os.getpid() != own:  # a copy that the user's code forked
             os._exit(1)
         head = json.dumps(told).encode()
         body = sum(memoryview(part).nbytes for part in parts)

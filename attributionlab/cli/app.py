@@ -19,14 +19,14 @@ from typing import Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, follow, printable
+from attributionlab.base import AttributionLabError, AttributionWarning, follow, printable
 from attributionlab.cli import options, paths, studies, teaching
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard, show_results
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.supervisor import supervised
+from attributionlab.cli.supervisor import ENDED, supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 
-PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+PASS, FAIL, REFUSED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 SYNONYMS = {
     **dict.fromkeys(("--questions", "--images", "--samples"), "--n"),
     **dict.fromkeys(("--environment", "--environments"), "--env"),
@@ -112,38 +112,23 @@ def show(
 ) -> None:
     """Describe an environment: the rule it computes, its layers and its images."""
     from attributionlab.worlds import load
-    from attributionlab.worlds.nets import heads_of
+    from attributionlab.worlds.nets import TRAINED
 
     places = paths.check_paths({"draw": draw}, [env])
     sized = {} if image_size is None else {"image_size": image_size}
     loaded = load(env, **sized, **written(implementation))
+    if places and loaded.implementation == TRAINED:
+        raise AttributionLabError(
+            f"--draw: {loaded.name} has a trained network, whose weights are too many to be read in a "
+            "drawing: leave it out, or draw a network whose weights are set by hand"
+        )
     if places and loaded.is_of_tokens:
         raise AttributionLabError(
             f"--draw: {loaded.name} is a world of tokens, whose heads have no image positions to draw: "
             "leave it out; the tokens that each head attends to are printed"
         )
     if places:
-        from attributionlab.show import network_drawing, place_drawing
-
-        heads = heads_of(loaded.model)
-        weighted: Any = [module for module in loaded.model.modules() if hasattr(module, "weight")]
-        figure = (
-            place_drawing(
-                heads[0].grid,
-                {
-                    f"head {place}\n{head}": head.patches
-                    for place, head in enumerate(heads, start=1)
-                },
-                title=loaded.name,
-            )
-            if heads
-            else network_drawing(
-                [(each.weight.detach(), each.bias.detach()) for each in weighted],
-                inputs=["R", "G", "B"] if loaded.recipe.channels == 3 else ["x"],
-                outputs=[f"output {place}" for place in range(loaded.network.classes)],
-                title=loaded.name,
-            )
-        )
+        figure = _drawing(loaded)
         paths.figure_writer(lambda: figure, None)(places["draw"])
         options.say(printable(f"written: {draw}"))
     hanging = textwrap.TextWrapper(
@@ -153,6 +138,23 @@ def show(
     )
     for line in loaded.summary().splitlines():
         typer.echo(hanging.fill(printable(line)))
+
+
+def _drawing(env: Any) -> Any:
+    """A figure of a network's weights, or of the places that a transformer's heads attend to."""
+    from attributionlab.show import network_drawing, place_drawing
+    from attributionlab.worlds.nets import heads_of
+
+    if heads := heads_of(env.model):
+        patches = {f"head {place}\n{head}": head.patches for place, head in enumerate(heads, 1)}
+        return place_drawing(heads[0].grid, patches, title=env.name)
+    weighted: Any = [module for module in env.model.modules() if hasattr(module, "weight")]
+    return network_drawing(
+        [(each.weight.detach(), each.bias.detach()) for each in weighted],
+        inputs=["R", "G", "B"] if env.recipe.channels == 3 else ["x"],
+        outputs=[f"output {place}" for place in range(env.network.classes)],
+        title=env.name,
+    )
 
 
 @app.command()
@@ -282,14 +284,13 @@ def demo(
     from attributionlab.verdicts import faithfulness_test
 
     # Right in one of them and wrong in the other: the page shows both, and why.
-    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 48
+    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 36
     words = [*("test", method), *(word for name in names for word in ("--env", name))]
     words += ["--image-size", str(side), "--n", str(n), "--implementation", "paper"]
     places = paths.check_paths({"html": html}, read=[])
     with options.saying_what_was_done(), follow("demo"):
         report = faithfulness_test(
-            *(method, options.load_all(names, False, side), n),
-            show_progress=True,
+            method, options.load_all(names, False, side), n, show_progress=True
         )
     report = replace(report, command=" ".join(["attributionlab", *words]))
     with paths.Files(places, None).written(report):
@@ -444,7 +445,7 @@ def _run() -> int:
             sys.stdout.flush()
         if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
             raise KeyboardInterrupt
-    except AttributionLabError as error:
+    except (AttributionLabError, AttributionWarning) as error:  # with -W error
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
         options.say("terminated" if terminated else "interrupted")
@@ -492,7 +493,7 @@ def _crash() -> int:
     for line in traceback.format_exc().splitlines():
         options.say(printable(line))
     options.say("attributionlab: this is a bug; please report the lines above")
-    return CRASH
+    return ENDED
 
 
 def _usage_problem(error: Any) -> str:

@@ -67,7 +67,14 @@ def compare_methods(
     input, 70 crash, 130 interrupted.
     """
     from attributionlab.methods import METHODS
-    from attributionlab.show import PASS_RULE, comparison_table, methods_table, print_table
+    from attributionlab.show import (
+        DOUBTED,
+        PASS_RULE,
+        code_text,
+        comparison_table,
+        methods_table,
+        print_table,
+    )
     from attributionlab.verdicts import compare
 
     if all_parts and "figure" not in files.places:
@@ -102,12 +109,17 @@ def compare_methods(
             _print_differences(comparison, *labels)
         if cite:
             table = comparison.paper_table()
-            found = zip(table["method"], table["verdict"], strict=True)
-            verdicts = "; ".join(f"{method}: {verdict}" for method, verdict in found)
+            told = {report.label: code_text(report.to_dict()) for report in comparison.reports}
+            found = [
+                f"{method}: {'inconclusive' if verdict == DOUBTED else verdict}"
+                + f", {told[method]}" * bool(told[method])
+                for method, verdict in zip(table["method"], table["verdict"], strict=True)
+            ]
+            verdicts = "; ".join(found)
             options.print_citation(
                 f"Methods were compared on {comparison.reports[0].n} questions for each network "
                 f"({verdicts}), using {comparison.setting}; a method passes if {PASS_RULE} "
-                "for every one"
+                "in every environment and implementation"
             )
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))
@@ -447,6 +459,11 @@ def train_file(
     if out.suffix != SUFFIX:
         raise AttributionLabError(f"--out is {str(out)!r}: name it NAME{SUFFIX}")
     places = paths.check_paths({"out": out}, read=[world])
+    if world.partition(":")[0] == "random":
+        raise AttributionLabError(
+            f"{world} is random, and a network that is trained on a random world cannot be loaded: "
+            f"name a world of the catalog, or a TOML file with a rule (attributionlab show {world})"
+        )
     env = load(world, image_size=image_size, **LEARNING_IMAGES.get(world, {}))
     with options.saying_what_was_done(), follow(f"train {world}"):
         trained = make_trained(env, architecture, seed=seed, samples=samples, show_progress=True)

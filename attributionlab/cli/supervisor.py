@@ -30,7 +30,7 @@ from attributionlab.base import (
 )
 
 ENDED = 70
-"""Exit status of a command that ended before it had finished."""
+"""Exit status of a command that crashed, or ended in another way before it had finished."""
 SILENCE = 15.0
 """Seconds without a line of progress until there is one, once there was one (`progress.FIRST_LINE` at
 first). Work that holds Python's lock silences the threads of its own process."""

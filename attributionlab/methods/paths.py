@@ -90,7 +90,7 @@ def integrated_gradients(
     start = as_baselines(baselines, inputs)
     batch = nodes_at_once(model, inputs, internal_batch_size)
     attributions, output, reference = straight_paths(
-        *(model, inputs, start, targets, n_steps, method, batch), "integrated-gradients"
+        model, inputs, start, targets, n_steps, method, batch, "integrated-gradients"
     )
     guards.completeness(attributions, output, reference, guards.QUADRATURE_REMEDY, "quadrature")
     return attributions.to(inputs.dtype)  # Captum's nodes are float32 or more
@@ -424,7 +424,7 @@ def _averaged(
             starts = draw(image)  # (N, C, H, W)
         ends, classes = image.expand_as(starts), target.expand(len(starts))
         found, output, reference = straight_paths(
-            *(model, ends, starts, classes, n_steps, method, batch, who)
+            model, ends, starts, classes, n_steps, method, batch, who
         )
         maps.append(found.mean(0))
         outputs.append(output[0])

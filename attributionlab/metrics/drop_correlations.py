@@ -169,7 +169,7 @@ def monotonicity(
     local explanations. KDD.
     """
     curves = insertion_curve(
-        *(model, images, targets, attributions), replacement=replacement, order="lerf", step=step
+        model, images, targets, attributions, replacement=replacement, order="lerf", step=step
     )
     return (curves.diff(dim=1) >= 0).all(1).double()
 

@@ -110,7 +110,7 @@ def infidelity(
     scores = [
         _infidelity(model, image, end, target, values, draws, generator, normalize)
         for image, end, target, values in zip(
-            *(starts, ends, targets.tolist(), maps.to(starts.device)), strict=True
+            starts, ends, targets.tolist(), maps.to(starts.device), strict=True
         )
     ]
     return torch.stack(scores)

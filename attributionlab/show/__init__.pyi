@@ -25,6 +25,8 @@ from .plots import heat_map as heat_map
 from .plots import scatter as scatter
 from .provenance import INSIDE as INSIDE
 from .provenance import KNOWLEDGE as KNOWLEDGE
+from .provenance import code_text as code_text
+from .reading import DOUBTED as DOUBTED
 from .reading import PASS_RULE as PASS_RULE
 from .reading import VERDICTS as VERDICTS
 from .reading import marked_verdict as marked_verdict

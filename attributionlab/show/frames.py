@@ -30,13 +30,15 @@ MISSING = "<NA>"
 """What pandas calls a value that is not there."""
 LONGEST_TEXT, IN_BLOCKS = 28, 16
 """Characters of a text that is not folded: in one table, and in blocks, which repeat it."""
+MOST_REPEATED = 2 / 3
+"""Share of the width that texts may take which every block repeats."""
 
 
 def data_table(frame: "pd.DataFrame") -> RenderableType:
     """A data frame as it is, numbers to three digits.
 
-    Where its columns do not fit side by side they are shown in blocks, each beside the texts that its
-    rows begin with.
+    Where its columns do not fit side by side they are shown in blocks. Each block repeats the columns
+    that tell the rows apart, and the other texts that rows begin with if these leave enough room.
     """
     return _Frame(frame)
 
@@ -62,10 +64,16 @@ class _Frame:
     def _blocks(self, room: int) -> list[list[int]]:
         """Columns of each block; all in one, which is squeezed, where blocks would not help either."""
         every = list(range(len(self.names)))
-        keys = self.numeric.index(True) if True in self.numeric else len(every)
+        if True not in self.numeric:
+            return [every]
         needed = [width + GAP for width in self.in_blocks]
+        texts = self.numeric.index(True)
+        different = (len({tuple(row[:count]) for row in self.cells}) for count in every[1:])
+        keys = next((at for at, rows in enumerate(different, 1) if rows == len(self.cells)), texts)
+        if sum(needed[:texts]) <= MOST_REPEATED * room:
+            keys = max(keys, texts)
         left = room + GAP - sum(needed[:keys])
-        if left < max(needed[keys:], default=room):
+        if left < max(needed[keys:]):
             return [every]
         blocks, taken = [every[:keys]], 0
         for column in every[keys:]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from attributionlab.base import listed
 
-SHORT = 6
-"""Digits of a hash in print; JSON has all."""
+SHORT, CODE = 6, 12
+"""Digits of a hash in print, and of the hash of code in a citation; JSON has all."""
 INSIDE = "ran inside this process: isolated=False"
 """What is said of a user's method that was not isolated."""
 KNOWLEDGE: Mapping[str, str] = {
@@ -50,6 +50,20 @@ def given_text(document: Mapping[str, Any]) -> str:
     """What the method was told that an image does not show; empty where that is nothing."""
     told = [f"{name} ({KNOWLEDGE[name]})" for name in document["given"]]
     return f"the method receives {listed(told)}, which images do not show" if told else ""
+
+
+def code_text(document: Mapping[str, Any]) -> str:
+    """The fingerprint of a user's code, and whether it ran beside the truth; empty if it is built in.
+
+    Examples
+    --------
+    >>> code_text({"source": {"fingerprint": "1a44a072a14ef787"}, "warnings": []})
+    'its code has the fingerprint 1a44a072a14e'
+    """
+    code, warnings = document["source"].get("fingerprint"), document["warnings"]
+    parts = [f"its code has the fingerprint {code[:CODE]}"] if code else []
+    inside = any(each.endswith(INSIDE) for each in warnings)
+    return " and ".join(parts + ["ran in the process that knows the truth"] * inside)
 
 
 def seed_text(document: Mapping[str, Any]) -> str:

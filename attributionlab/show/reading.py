@@ -342,7 +342,7 @@ def controls_text(document: Mapping[str, Any]) -> str:
 
 def without_page(confirm: str) -> str:
     """What would confirm a cause, to a reader who has the page."""
-    return confirm.replace(" (`--html PATH`)", "")
+    return re.sub(r" \(`--html PATH`[^)]*\)", "", confirm)
 
 
 def next_command(confirm: str, command: str) -> str:

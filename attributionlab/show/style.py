@@ -142,6 +142,10 @@ def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: 
     """
     if suffix not in SUFFIXES:
         raise AttributionLabError(f"{suffix!r} is not a figure format: use {', '.join(SUFFIXES)}")
+    for text in figure.findobj(Text):
+        # Names and settings are no formulas; the numbers at a logarithmic axis are.
+        if "$" in text.get_text() and r"\mathdefault" not in text.get_text():
+            text.set_parse_math(False)
     if size is not None:
         _fit(figure, *SIZES[size])
     buffer = io.BytesIO()

@@ -30,8 +30,6 @@ STYLES = {
     "invalid": "magenta",
 }
 """As on the page and in figures (`style.VERDICT_COLORS`), in colors of a terminal."""
-
-
 RUNS = f"lowest, highest: of several runs; {reading.AMPLIFIED}.\n"
 FORMS = (
     "Rows with an implementation: the lowest score on networks with identical outputs but different "
@@ -45,8 +43,6 @@ HEADINGS, ROOM = (14, 12, 9, 7), 24
 """Columns of headings over counts, the widest first that leaves names so many."""
 NARROWEST = 80
 """Columns that tables of results need; in fewer, names and numbers would be cut."""
-
-
 WIDTHS = {"prec.": 5, "rec.": 5, "F1": 5, "F1 +": 5, "F1 -": 5, "gap": 6, "s": 6}
 """Columns of numbers in a comparison."""
 EXTRA = ("gap", "s")

@@ -20,6 +20,8 @@ SHOWN_HINTS = 2
 NOTEBOOK = 100
 """Columns of a table in a notebook."""
 TO_CONFIRM = "  to confirm"
+CODE = ". The code:"
+"""Before what a page shows, which has lines of its own."""
 ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
 MORE = "More: --verbose, report.text(); pictures: {}."
@@ -228,7 +230,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "inconclusive", reading.undecided(label, result)
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
-        yield TO_CONFIRM, hint["confirm"].replace("`", "")
+        yield TO_CONFIRM, hint["confirm"].partition(CODE)[0].replace("`", "")
     for title, text_of in {**reading.SHOWN, **reading.NOTES}.items():
         said: dict[str, list[str]] = {}  # environments of which the same is said
         for label, result in named:
@@ -276,10 +278,12 @@ def citation(document: Mapping[str, Any]) -> str:
             for each in document["environments"]
         ]
     )
+    code = provenance.code_text(document)
     return cited(
         f"{provenance.method_text(document)} was tested with AttributionLab {version}, "
         f"{provenance.protocol_text(document)}, {provenance.seed_text(document)}; "
-        f"claim {document['claim']}: {document['verdict']}; questions solved: {counts}",
+        f"{code and f'{code}; '}claim {document['claim']}: {document['verdict']}; "
+        f"questions{of_size(document)} solved: {counts}",
         version,
     )
 

@@ -20,11 +20,12 @@ from attributionlab.base import (
     drawn_seed,
     integer_problem,
     library_versions,
+    printable,
     refuse_if,
     repeated_problem,
 )
 from attributionlab.methods import METHODS, figure_label
-from attributionlab.show import PASS_RULE
+from attributionlab.show import INSIDE, PASS_RULE
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
@@ -42,23 +43,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORTS, TABLES = 3, 1
-"""Schemas of what is read: reports of tests and comparisons, and what `Results` writes."""
+"""Schemas of the documents that are read: of tests and comparisons, and of `Results`."""
 COLUMNS = tuple(
     f"{environment}, {implementation}"
     for environment in DEFAULT_ENVIRONMENTS
     for implementation in DEFAULT_IMPLEMENTATIONS
 )
-"""What the protocol asks."""
+"""Environments and implementations that the protocol asks."""
 MAY_DIFFER = ("n = ", "image_size = ", "preset = ")
-"""Changes of the protocol with which the questions are still its own; they are said."""
+"""Changes with which a report still counts as one of the protocol; the caption names them."""
 
 
 class Result(NamedTuple):
-    """What a method solved under one seed.
+    """What a method solved with one seed.
 
-    - `method`: with the settings that a user set.
+    - `method`: its name, with the settings that a user set.
     - `changed`: what differs from the protocol, as "n = 13".
-    - `source`: SHA-256 of the method's file; None for a built-in method, and one without a file.
+    - `source`: the fingerprint of the method's code, with what its file imports; None for a built-in
+      method.
     - `counts`: solved and asked questions by column of `COLUMNS`.
     - `refused`: columns in which the method could not be run; with those of `counts` they are all.
     - `invalid`: columns in which a control had the wrong result.
@@ -76,7 +78,7 @@ class Result(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict on all columns together, counted again; no pass where one is refused."""
+        """The verdict on all columns, computed from the counts; no pass if a column was refused."""
         found = {tally.verdict(len(COLUMNS)) for tally in self.counts.values()}
         missing = {"inconclusive"} if self.refused else set()
         return gravest(found | missing | ({"invalid"} if self.invalid else set()))
@@ -102,7 +104,7 @@ class Results(Files):
         """One row for each method, best first.
 
         Columns: method (with its claim unless it is *signed*, and its source where several files have a
-        method of the name), each of `COLUMNS` (questions solved, "13/12" under two seeds, "not run"),
+        method of the name), each of `COLUMNS` (questions solved, "13/12" with two seeds, "not run"),
         verdict (a pass needs every seed), seed ("0/7"). The caption is in ``attrs["caption"]``.
         """
         import pandas as pd
@@ -152,10 +154,13 @@ class Results(Files):
 
         from attributionlab.show import heat_map
 
-        methods, rows = self._by_method(), []
-        short = Counter(map(figure_label, methods))
+        methods, names, rows = self._by_method(), dict[str, str](), []
         for label, own in methods.items():
-            name = figure_label(label) if short[figure_label(label)] == 1 else label
+            plain = _labelled(own[0])
+            names[label] = figure_label(plain) + label.removeprefix(plain)
+        short = Counter(names.values())
+        for label, own in methods.items():
+            name = names[label] if short[names[label]] == 1 else label
             for column in COLUMNS:
                 there = [each.counts[column] for each in own if column in each.counts]
                 asked = sum(tally.asked for tally in there)
@@ -163,7 +168,9 @@ class Results(Files):
                 rows.append({"method": name, "column": column, "share": share})
         return heat_map(
             pd.DataFrame(rows),
-            *("column", "method", "share"),
+            "column",
+            "method",
+            "share",
             title=f"Share of questions solved, {NAME}",
             label="share of questions solved",
             limits=(0, 1),
@@ -184,7 +191,7 @@ class Results(Files):
             reverse=True,
         )
         return {
-            f"{name}, {str(source)[:6]}" if names[name] > 1 else name: own
+            f"{name}, {source[:6] if source else 'built in'}" if names[name] > 1 else name: own
             for (name, source), own in order
         }
 
@@ -256,7 +263,7 @@ def protocol_results(
     Parameters
     ----------
     seeds : sequence of int or "fresh"
-        Which questions; a fresh seed shows that the first one was not chosen.
+        Seeds of the questions. "fresh" draws one, so that nobody can have chosen it.
     n, preset, image_size, **running
         As for `attributionlab.compare`; the caption names differences from the protocol.
 
@@ -289,7 +296,8 @@ def protocol_results(
 
 
 def _labelled(result: Result) -> str:
-    return result.method if result.claim == "signed" else f"{result.method} ({result.claim})"
+    method = printable(result.method)
+    return method if result.claim == "signed" else f"{method} ({result.claim})"
 
 
 def _of_documents(documents: Sequence[Any]) -> list[Result]:
@@ -299,7 +307,7 @@ def _of_documents(documents: Sequence[Any]) -> list[Result]:
 def _read(path: Path) -> list[Result]:
     """The results of a file. Raises AttributionLabError with its name for what is wrong with it."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise AttributionLabError(
             f"{path} cannot be read as JSON: {cut(str(error), 80)}"
@@ -342,7 +350,7 @@ def _results(document: Any) -> list[Result]:
             *key,
             first["n"],
             list(document["protocol"]["changed"]),
-            own[0]["source"]["sha256"] if own else None,
+            own[0]["source"]["fingerprint"] if own else None,
             {_column(each["name"], each): Tally(each["solved"], each["asked"]) for each in own},
             refused.get(key[0], []),
             [_column(each["name"], each) for each in own if each["verdict"] == "invalid"],
@@ -355,19 +363,24 @@ def _entries(document: Any) -> list[dict[str, Any]]:
     """What a test or a comparison found, one entry for each method and network."""
     if "results" in document:
         return list(document["results"])
-    given = {key: document[key] for key in ("claim", "n", "seed", "source")}
+    given = {key: document[key] for key in ("claim", "n", "seed", "source", "warnings")}
     given["method"] = labelled(document["method"], document["settings"])
     return [{**each, **given} for each in document["environments"]]
 
 
+def _ran_inside(entry: Mapping[str, Any]) -> bool:
+    """Whether a user's method ran beside the truth, which code may look for."""
+    return any(str(each).endswith(INSIDE) for each in entry["warnings"])
+
+
 def _column(name: str, entry: Mapping[str, Any] | None = None) -> str:
-    """Environment and implementation; a name says the implementation unless it is the paper's."""
+    """Environment and implementation; a name states the implementation unless it is the paper's."""
     name, _, said = name.removesuffix(")").partition(" (")
     return f"{name}, {entry['implementation'] if entry else said or DEFAULT_IMPLEMENTATIONS[0]}"
 
 
 def _problems(document: Any, results: Sequence[Result]) -> list[str]:
-    """What keeps results of the protocol from being believed."""
+    """Reasons why a document does not count as results of the protocol."""
     problems = [] if results else ["it holds no results: run the test again"]
     if document.get("one_network"):
         problems.append("all images had one network: leave --one-network out")
@@ -377,11 +390,17 @@ def _problems(document: Any, results: Sequence[Result]) -> list[str]:
         return problems
     for each in results:
         there = [*each.counts, *each.refused]
-        strange = [column for column in there if column not in COLUMNS]
+        strange = [column for column in (*there, *each.invalid) if column not in COLUMNS]
         missing = [column for column in COLUMNS if column not in there]
         if strange or missing:
             what = f"has {strange[0]}" if strange else f"lacks {missing[0]}"
             problems.append(f"{each.method} {what}: leave --env and --implementation out")
+        problems += repeated_problem(f"{each.method}: columns", there)
+        said = [change for change in each.changed if change.startswith("n = ")]
+        if said != [f"n = {each.n}"] * (each.n != QUESTIONS):
+            problems.append(
+                f"{each.method} has n = {each.n}, but states {said}: run the test again"
+            )
         problems += [
             f"{each.method} was run with {change!r}: leave this option out"
             for change in each.changed
@@ -391,12 +410,17 @@ def _problems(document: Any, results: Sequence[Result]) -> list[str]:
 
 
 def _values(result: Result) -> list[str]:
-    """Values that no report has."""
+    """Values that a report cannot have."""
     problems = integer_problem("n", result.n, 1, MOST_IMAGES)
     problems += integer_problem("seed", result.seed, 0, HIGHEST_SEED)
-    texts = [result.method, *result.changed, *result.refused, *result.invalid]
-    if result.claim not in get_args(Claim) or not all(isinstance(each, str) for each in texts):
-        problems.append(f"claim is {result.claim!r} with {cut(str(texts), 60)}: run the test again")
+    texts = [result.method, *result.changed, *result.refused, *result.invalid, result.source or ""]
+    if result.claim not in get_args(Claim):
+        problems.append(f"claim is {result.claim!r}: run the test again")
+    problems += [
+        f"it has {cut(repr(each), 60)} in place of a text: run the test again"
+        for each in texts
+        if not isinstance(each, str)
+    ]
     for column, (solved, asked) in result.counts.items() if not problems else ():
         problems += integer_problem(f"questions asked in {column}", asked, 0, result.n)
         most = asked if isinstance(asked, int) else 0
@@ -405,7 +429,7 @@ def _values(result: Result) -> list[str]:
 
 
 def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
-    """Verdicts that are not those of the counts."""
+    """Verdicts that contradict the counts."""
     problems = []
     if document["schema"] == TABLES:
         stated = zip(results, [each["verdict"] for each in document["results"]], strict=True)
@@ -415,6 +439,10 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
             if said != each.verdict
         ]
     entries = _entries(document)
+    for method in dict.fromkeys(each["method"] for each in entries if _ran_inside(each)):
+        problems.append(
+            f"{method} ran in the process that knows the truth: leave --no-isolation out"
+        )
     if len(entries) != sum(len(each.counts) for each in results):
         problems.append("a method has two entries of one network and seed: run the test again")
     for entry in entries:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
     assert "mine.py:gradients: pass" in capsys.readouterr().out
     assert run("test", "mine.py:foreground", *ASKED) == 1
     assert "mine.py:foreground: fail" in capsys.readouterr().out
+
+
+def test_warnings_as_errors_are_refusals_and_no_bugs(folder, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", al.AttributionWarning)
+        arguments = ["--env", "small.toml", "--n", "2", "--implementation", "paper"]
+        assert run("test", "oracle", *arguments) == 2
+    assert capsys.readouterr().err.endswith("take 13 or more for a verdict\n")
 
 
 def test_settings_reach_the_method_and_its_citation(folder, capsys):
@@ -359,6 +368,9 @@ def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, cap
     )[1]
     assert sentence.startswith("AttributionLab 1")
     assert re.search(r"pixels; a method passes if the exact 95 \\% interval", sentence)
+    assert run("compare", "mine.py:right", *arguments[2:], "--no-isolation", "--cite") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"right: \w+, its code has the fingerprint [0-9a-f]{12} and ran in", printed)
     assert "95 \\% interval" in sentence  # LaTeX, in which % begins a comment
     assert sentence.endswith(" \\citep{attributionlab-software,attributionlab}. ")
 

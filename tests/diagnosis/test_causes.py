@@ -108,22 +108,38 @@ def test_what_guards_and_constants_speak_for(known, named):
 
 
 @pytest.mark.parametrize("guard", ["batch-mixing", "unseeded"])
-def test_what_was_tried_out_on_the_method_comes_first_whatever_else_is_known(guard):
+def test_what_is_wrong_wherever_the_method_runs_is_told_beside_what_the_maps_show(guard):
     zeros = {"guards": frozenset({"saturation", guard}), "all_zero": 1.0}
-    assert causes(evidence(**zeros)) == [guard, "saturation"]
+    assert causes(evidence(**zeros)) == ["saturation", guard]
     flips = like(SHIFTED._replace(cause="sign-flips", explains=0.8))
-    assert causes(evidence(flips, guards=frozenset({guard}))) == [guard, "sign-flips"]
-    # Over environments too: beside one that fails by a larger cause, and one that is passed.
+    assert causes(evidence(flips, guards=frozenset({guard}))) == ["sign-flips", guard]
+    little = like(SHIFTED._replace(cause="sign-flips", explains=0.3))
+    assert causes(evidence(little, guards=frozenset({guard}))) == [guard, "sign-flips"]
+    # Alone it is certain, and comes first: over environments too, beside one that fails by a larger
+    # cause, and one that is passed.
     one = evidence(guards=frozenset({guard}), missing=0.6)
     other = evidence(flips, environment="single-color-modulo")
     right = evidence(environment="number-checker", missing=0.0)
-    named = [hint.cause for hint in across([right, other, one])]
-    assert named[0] == guard
-    assert {"sign-flips", "one-environment"} == set(named[1:])
+    found = across([right, other, one])
+    assert found[0].cause == guard
+    assert not found[0].says.startswith("in ")  # it is so everywhere
+    assert {"sign-flips", "one-environment"} == {hint.cause for hint in found[1:]}
     unexplained = evidence(environment="single-color-modulo")
     named = [hint.cause for hint in across([right, unexplained, one])]
     assert named == [guard, "one-environment"]
     assert causes(evidence(guards=frozenset({guard}), missing=0.04)) == []
+
+
+def test_another_baseline_is_no_cause_where_a_gradient_at_a_tie_explains_the_maps():
+    black = Shown(*ENDS, OWN, BLACK, OWN)
+    one_of_four = {"tied": 4, "shares": {"relevant missed": 0.6}, "missing": 0.6}
+    assert causes(evidence(shown=black, **one_of_four)) == ["tie"]
+    more_is_missing = one_of_four | {"missing": 0.9}
+    assert causes(evidence(shown=black, **more_is_missing)) == ["baseline", "tie"]
+    there = evidence(shown=black, environment="all-four", **one_of_four)
+    first, second = across([there, evidence(shown=black, environment="quadrants")])
+    assert first.says.startswith("in quadrants: the method shows the network a background")
+    assert second.says.startswith("in all-four: the output is decided by 4 equal counts")
 
 
 def test_a_measured_cause_comes_before_an_equally_good_resemblance():
@@ -703,11 +719,13 @@ def test_to_a_class_of_captums_no_argument_is_added_but_a_function_around_it_is_
     of = evidence(shown=Shown(*ENDS, OWN, BLACK, OWN), captum="DeepLift")
     [hint] = [each for each in diagnose(of).hints if each.tried]
     step, _, more = hint.confirm.partition("; confirmed")
-    assert "`attributionlab test mine.py:my_method`" in step
-    assert "declare" not in step
-    line = re.search("`(def .*?)`", more)[1]
-    assert ast.parse(line).body[0].args.args[-1].arg == "baseline"
-    assert "DeepLift(model).attribute(inputs, target=targets, baselines=" in line
+    assert "takes `baseline`" in step
+    assert "attributionlab test" not in step  # of a file that may hold another method
+    lines = more.partition(". The code: `")[2].removesuffix("`")
+    _, function = ast.parse(lines).body
+    assert function.args.args[-1].arg == "baseline"
+    assert "DeepLift(model).attribute\n" in lines
+    assert "(inputs, target=targets, baselines=" in lines
     assert "sample 0 has (20, 20, 20)" in hint.says
 
 

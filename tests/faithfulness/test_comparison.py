@@ -111,6 +111,15 @@ def test_a_table_for_a_paper_has_a_row_for_each_method_and_says_what_was_asked(c
     assert table_text(comparison.paper_table(), "markdown").endswith(f"\n\n{caption}\n")
 
 
+def test_no_method_passes_where_it_was_not_run(modulo):
+    environments = [modulo, al.load("multi-color-sum", image_size=24)]
+    found = al.compare(["oracle", "sobel"], environments, n=13, one_network=True)
+    assert found.paper_table().set_index("method").verdict["oracle"] == "pass"
+    of_oracle = [each for each in found.reports if each.method == "oracle"]
+    less = replace(found, reports=[each for each in found.reports if each is not of_oracle[0]])
+    assert less.paper_table().set_index("method").verdict["oracle"] == "inconclusive"
+
+
 def test_a_table_of_all_default_environments_is_as_wide_as_a_page():
     """Compiled by pdflatex it is 395 points wide, and the text of a page 397 (5.5 inches)."""
     names = ("multi-color-sum-distractors", "quadrants-of-shades")

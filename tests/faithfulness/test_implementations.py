@@ -128,6 +128,25 @@ def test_the_protocol_has_each_environment_in_each_implementation():
     ]
 
 
+def test_other_constants_are_told_beside_other_environments():
+    def changed(*envs, implementations="paper"):
+        given = protocol.places_of(envs, {}, implementations)
+        told = protocol.DEFAULT.changes(given)
+        assert told[1] == f"implementations = {implementations}"
+        return [told[0], *told[2:]]
+
+    small = al.load("multi-color-sum", image_size=SIDE), al.load("quadrants", image_size=SIDE)
+    names = "environments = multi-color-sum, quadrants"
+    assert changed(*small) == [names, f"image_size = {SIDE}"]
+    assert changed(small[0], "quadrants") == [names, f"image_size of multi-color-sum = {SIDE}"]
+    assert changed(al.load("multi-color-sum", image_size=72, distractors=2))[1:] == [
+        "distractors = 2"
+    ]
+    assert changed(al.world("red", image_size=SIDE))[1:] == [f"image_size = {SIDE}"]
+    trained = al.load("at-least", implementation="trained")
+    assert changed(trained, implementations="trained")[1:] == ["image_size = 24"]
+
+
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [

@@ -8,7 +8,8 @@ import pytest
 import attributionlab as al
 from attributionlab.base import AttributionLabError, Stopped, Tally
 from attributionlab.cli import main
-from attributionlab.verdicts.results import COLUMNS, protocol_results, read_results
+from attributionlab.show import INSIDE
+from attributionlab.verdicts.results import COLUMNS, Result, Results, protocol_results, read_results
 from schemas import problems
 
 
@@ -39,6 +40,7 @@ def solve(count, verdict="pass"):
 
     def change(document):
         document["n"] = 32
+        document["protocol"]["changed"] = ["image_size = 48"]
         for each in document["environments"]:
             each.update(solved=count, asked=32, verdict=verdict)
 
@@ -60,6 +62,10 @@ def test_reports_and_comparisons_become_one_table(written):
     assert set(table.method) == {"saliency", "sobel", "gradcam (positive)"}
     assert "n = 1" in found.caption
     assert "image_size = 48" in found.caption
+    preset = written(
+        "test", lambda each: each["protocol"].update(changed=["n = 1", "preset = paper"])
+    )
+    assert "changed: n = 1, preset = paper)" in read_results([preset]).caption
 
 
 def test_counts_decide_and_a_network_that_is_refused_keeps_a_pass_away(written):
@@ -70,10 +76,46 @@ def test_counts_decide_and_a_network_that_is_refused_keeps_a_pass_away(written):
         counts={name: each for name, each in passed.counts.items() if name != COLUMNS[1]},
         refused=[COLUMNS[1]],
     )
-    assert lacking.verdict == "inconclusive"
+    assert (lacking.verdict, lacking.share) == ("inconclusive", 0.9)
     assert passed._replace(invalid=[COLUMNS[0]]).verdict == "invalid"
     few = {**passed.counts, COLUMNS[3]: Tally(10, 32)}
     assert passed._replace(counts=few).verdict == "fail"
+    # 17 of 32 is a failure of one network, and not of one of ten.
+    assert Tally(17, 32).verdict() == "fail"
+    [doubted] = read_results([written("test", solve(17, "inconclusive"))]).results
+    assert doubted.verdict == "inconclusive"
+    doubted = passed._replace(counts={**few, COLUMNS[3]: Tally(17, 32)})
+    always = passed._replace(method="always", counts=dict.fromkeys(COLUMNS, Tally(30, 32)))
+    once = Results([passed, doubted._replace(seed=4), always, always._replace(seed=4)], "")
+    assert once.to_frame().method.tolist() == ["always", "sobel"]  # although sobel solves more
+
+
+def test_a_network_whose_control_is_wrong_makes_a_result_invalid(written):
+    def change(document):
+        solve(32)(document)
+        document["environments"][2]["verdict"] = "invalid"
+
+    [found] = read_results([written("test", change)]).results
+    assert (found.invalid, found.verdict) == ([COLUMNS[2]], "invalid")
+
+
+def test_the_figure_has_the_share_of_all_seeds_and_names_that_differ():
+    counts = {COLUMNS[0]: Tally(32, 32), COLUMNS[1]: Tally(16, 32)}
+    first = Result("a.py:f", "positive", 0, 32, [], "a" * 64, counts, COLUMNS[2:])
+    second = first._replace(seed=1, counts={**counts, COLUMNS[0]: Tally(8, 32)})
+    other = first._replace(source="b" * 64)
+    own = first._replace(method="b.py:f", source="c" * 64)
+    found = Results([first, second, other, own, own._replace(method="c.py:f")], "")
+    [axes, *_] = found.figure().axes
+    names = [
+        "f (positive), bbbbbb",
+        "b.py:f (positive)",
+        "c.py:f (positive)",
+        "f (positive), aaaaaa",
+    ]
+    assert [each.get_text() for each in axes.get_yticklabels()] == names
+    shown = [each.get_text() for each in axes.texts if each.get_text()[0].isdigit()]
+    assert shown == ["1.00", "0.50"] * 3 + ["0.62", "0.50"]
 
 
 def test_a_method_that_a_comparison_could_not_run_has_a_row(written):
@@ -110,9 +152,10 @@ def test_settings_files_and_numbers_of_questions_keep_results_apart(written, tmp
         def change(document):
             solve(n)(document)
             document.update(seed=seed, n=n, settings=settings or {})
+            document["protocol"]["changed"] += [f"n = {n}"] * (n != 32)
             for each in document["environments"]:
                 each.update(asked=n)
-            document["source"]["sha256"] = sha
+            document["source"]["fingerprint"] = sha
 
         return written("test", change).rename(tmp_path / f"{sha}{seed}.json")
 
@@ -155,6 +198,7 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
             lambda each: each["protocol"].update(changed=["distractors = 0"]),
             "'distractors = 0'.*out",
         ),
+        (lambda each: each["protocol"].update(changed=[3]), "has 3 in place of a text.*run the"),
         (lambda each: each.update(environments=[]), "holds no results: run the test again"),
         (
             lambda each: each["environments"].append(each["environments"][0]),
@@ -166,6 +210,10 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         (lambda each: each.update(one_network=True), "leave --one-network out"),
         (lambda each: each["environments"].pop(), f"lacks {COLUMNS[-1]}.*leave --env"),
         (lambda each: each["environments"][0].update(name="parity"), "has parity, paper"),
+        (
+            lambda each: each.update(warnings=[f"mine.py:f: {INSIDE}"]),
+            "sobel ran in the process that knows the truth: leave --no-isolation out",
+        ),
         (lambda each: each.pop("source"), "is not a report.*--json"),
         (lambda each: each.pop("protocol"), "is not a report"),
     ],
@@ -192,6 +240,35 @@ def test_a_table_with_counts_that_cannot_be_is_refused(written, tmp_path):
         AttributionLabError, match=r"saliency is stated as pass.*say (fail|inconclusive)"
     ):
         read_results([path])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"source": ["a"]}, "run the test again"),
+        ({"refused": [COLUMNS[0]]}, f"columns name '{COLUMNS[0]}' twice"),
+        ({"invalid": ["elsewhere"]}, "has elsewhere"),
+        ({"changed": []}, r"n = 1, but states \[\]"),
+        ({"changed": ["n = 1; one_network = True"]}, "n = 1, but states .*one_network"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(written, tmp_path, change, said):
+    path = tmp_path / "table.json"
+    read_results([written("compare")]).to_json(path)
+    document = json.loads(path.read_text())
+    document["results"][0].update(change)
+    path.write_text(json.dumps(document))
+    with pytest.raises(AttributionLabError, match=said):
+        read_results([path])
+
+
+def test_names_that_no_terminal_prints_are_read(written, tmp_path):
+    path = tmp_path / "table.json"
+    read_results([written("compare")]).to_json(path)
+    document = json.loads(path.read_text())
+    document["results"][0]["method"] = "\ud800\x1b[31m"
+    path.write_text("\ufeff" + json.dumps(document), encoding="utf-8")
+    assert r"\ud800\x1b[31m" in set(read_results([path]).to_frame().method)
 
 
 def test_what_is_no_report_and_what_is_there_twice_is_refused(written, tmp_path):

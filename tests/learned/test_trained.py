@@ -122,6 +122,13 @@ def test_weights_of_another_shape_are_refused(path):
     unread(path, "is not a trained network of this version")
 
 
+def test_weights_that_are_no_numbers_are_refused(path):
+    tensors = load_file(path)
+    for value in (float("nan"), float("inf")):
+        signed(path, tensors | {"0.bias": torch.full_like(tensors["0.bias"], value)})
+        unread(path, "a.safetensors: 0.bias has NaN or infinite weights")
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

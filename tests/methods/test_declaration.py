@@ -137,7 +137,7 @@ def test_an_error_of_the_models_own_stays_what_it_is(weights, text):
         methods.saliency(Broken(), IMAGES, TARGETS)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is (deprecated|not supported)")
 def test_where_modules_are_needed_scripted_models_are_refused_and_always_those_of_inference_mode():
     scripted = torch.jit.script(network())
     expected = methods.saliency(network(), IMAGES, TARGETS)

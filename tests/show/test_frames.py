@@ -43,6 +43,16 @@ def test_what_does_not_fit_is_shown_in_blocks_and_nothing_is_broken_or_lost(widt
     assert len(re.findall("completeness", text)) == 6
 
 
+def test_blocks_repeat_the_columns_that_tell_rows_apart():
+    texts = {f"text_{index}": ["a text of some length", "another"] for index in range(4)}
+    doses = pd.DataFrame({"axis": ["strength"] * 2, "dose": [0, 1], **texts, "lowest": [0.25, 0.5]})
+    heads = [line.split()[:2] for line in lines(doses, 60) if line.startswith("axis")]
+    assert heads == [["axis", "dose"]] * 2
+    axes = pd.DataFrame({"axis": ["strength", "distance"], **texts, "lowest": [0.25, 0.5]})
+    for rows in (axes, axes[:1]):
+        assert sum(line.startswith("axis") for line in lines(rows, 60)) == 2
+
+
 def test_long_names_are_folded_after_a_hyphen_in_blocks():
     frame = WIDE.assign(method="integrated-gradients-smoothgrad-squared")
     shown = [line.split() for line in lines(frame, 70) if line]

@@ -6,12 +6,14 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
 
 from attributionlab import show
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import paths
+from attributionlab.show import map_grids, plots
 from attributionlab.show.style import LINE_COLORS, SIGNED, SIZES, rgb
 from contact_sheet import XYZ, contrast, light_of, luminance, seen
 from text_boxes import faults
@@ -26,6 +28,14 @@ def lab(light):
     ratio = XYZ @ light / XYZ.sum(1)
     x, y, z = np.where(ratio > (6 / 29) ** 3, np.cbrt(ratio), ratio / (3 * (6 / 29) ** 2) + 4 / 29)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_dollars_in_a_name_begin_no_formula():
+    figure = Figure()
+    axis = figure.subplots()
+    axis.set_title("f (s=$_$)")
+    axis.set_yticks([0], labels=[r"$\frac{$"])
+    assert show.encoded(figure).startswith(b"\x89PNG")
 
 
 def test_the_ends_of_the_signed_colors_have_contrast_to_each_other_and_to_white():
@@ -63,9 +73,7 @@ TABLE = pd.DataFrame(
 
 def drawn(size):
     with show.laid_out_for(size):
-        return show.plots.dots(
-            TABLE, "value", "method", panel="place", title="A title", reference=0.5
-        )
+        return plots.dots(TABLE, "value", "method", panel="place", title="A title", reference=0.5)
 
 
 @pytest.mark.long
@@ -116,14 +124,14 @@ def test_a_pdf_has_true_type_fonts_whatever_the_user_sets():
 def test_verdicts_are_green_red_and_gray_in_every_figure():
     names = ["pass", "inconclusive", "fail"]
     table = pd.DataFrame({"share": [0.9, 0.5, 0.1], "method": list("abc"), "verdict": names})
-    figure = show.plots.dots(table, "share", "method", color="verdict")
+    figure = plots.dots(table, "share", "method", color="verdict")
     handles = dict(zip(names, figure.legends[0].legend_handles, strict=True))
     colors = {name: rgb(handle.get_color()) for name, handle in handles.items()}
     assert colors["pass"].argmax() == 1
     assert colors["fail"].argmax() == 0
     assert np.ptp(colors["inconclusive"]) < 20
     assert len({handle.get_marker() for handle in handles.values()}) == 3
-    other = show.plots.dots(
+    other = plots.dots(
         table.assign(verdict=["pass", "mine", "fail"]), "share", "method", color="verdict"
     )
     assert other.legends[0].legend_handles[0].get_color() == LINE_COLORS[0]
@@ -143,7 +151,7 @@ LEAST = 6 - 1e-9
 def grid(columns, rows):
     cells = [np.full((4, 4), 0.5)] * columns
     with show.laid_out_for("column"):
-        figure = show.map_grids.map_grid(
+        figure = map_grids.map_grid(
             {f"integrated-gradients {row}": cells for row in range(rows)},
             headings=[f"quadrants\nimage {place}" for place in range(columns)],
             title="Attributions",
@@ -179,7 +187,7 @@ def test_panels_and_heat_maps_have_text_that_can_be_read(size):
     pairs = [(one, other) for one in names for other in names]
     table = pd.DataFrame(pairs, columns=["one", "other"]).assign(value=0.5)
     with show.laid_out_for(size):
-        figures = [drawn(size), show.plots.heat_map(table, "one", "other", "value", title="Values")]
+        figures = [drawn(size), plots.heat_map(table, "one", "other", "value", title="Values")]
     for figure in figures:
         show.encoded(figure, ".png", size, dpi=40)
         assert figure.get_figwidth() <= SIZES[size][0] + 1e-6
@@ -197,7 +205,7 @@ def test_settings_of_the_users_change_no_figure_and_stay_as_they_are(suffix):
     def drawn():
         layers = [([[1.0, -1.0]], [0.5])]
         drawing = show.network_drawing(layers, inputs=["x", "y"], outputs=["z"], title="a title")
-        maps = show.map_grids.map_grid(
+        maps = map_grids.map_grid(
             {"row": [np.zeros((3, 4))]}, headings=["map"], title="maps", signed=True
         )
         return [show.encoded(each, suffix) for each in (drawing, maps)]

@@ -10,8 +10,8 @@ from rich.color import Color
 
 import attributionlab as al
 import page_cases as cases
-from attributionlab.show import as_text as text
 from attributionlab.show import (
+    INSIDE,
     certificates_table,
     citation,
     comparison_table,
@@ -23,6 +23,7 @@ from attributionlab.show import (
     terminal,
     verdict_table,
 )
+from attributionlab.show import as_text as text
 from attributionlab.show.reading import DOUBTED
 from attributionlab.show.style import VERDICT_COLORS, rgb
 from attributionlab.show.terminal import STYLES
@@ -267,6 +268,25 @@ def test_a_citation_says_what_was_asked_and_has_an_entry_for_all_that_it_cites(d
     assert citation(set_by_hand).startswith("oracle (steps=8, preset paper) was tested with ")
     many = {f"setting{k}": k for k in range(40)}
     assert "setting39=39, preset paper) was tested" in citation({**set_by_hand, "settings": many})
+
+
+def test_a_citation_names_the_code_of_a_user_and_where_it_ran(document):
+    assert "fingerprint" not in citation(document)
+    source = document["source"] | {"built_in": False, "fingerprint": "12ab" * 16}
+    assert "; its code has the fingerprint 12ab12ab12ab; claim" in citation(
+        document | {"source": source}
+    )
+    warned = {"source": source, "warnings": [f"mine.py:f: {INSIDE}"]}
+    assert "ab12ab and ran in the process that knows the truth; claim" in citation(
+        document | warned
+    )
+
+
+def test_a_citation_says_how_large_the_images_were(document):
+    for each in (environments := [dict(each) for each in document["environments"]]):
+        each["constants"] = {**each["constants"], "image_size": 40}
+    changed = document | {"environments": environments}
+    assert "; questions of 40 x 40 pixels solved: 13 of 13" in citation(changed)
 
 
 def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():

@@ -91,7 +91,11 @@ def drawn_settings(number: int, seed: int) -> dict[str, str]:
 def answers(
     levels: Mapping[str, str], n: int, seed: int, device: str | None = None
 ) -> dict[str, str]:
-    """What the tables say about each statement if they are computed with some settings."""
+    """What the tables say about each statement: one of `ANSWERS` by the statement's name.
+
+    `levels`: the level of each of `OPEN`. `n`: images of each environment. `device`: that of the cell;
+    the tables are computed on the CPU.
+    """
     constants: dict[str, Any] = {"image_size": SIDE, "weight_seed": seed}
     for name, level in levels.items():
         constants |= OPEN[name][level]
@@ -153,7 +157,7 @@ def _studied(envs: Mapping[str, Environment], n: int, seed: int) -> dict[str, pd
 
 
 def open_settings(run: Run, *, settings: int) -> Found:
-    """Ask each statement with so many drawn settings.
+    """Check each statement with `settings` drawn settings.
 
     Tables: `shares`, in how many settings a statement agrees, differs or is undecided, the share with
     which it agrees among those that decide, its 95 % interval, and the setting that decides most;
@@ -180,7 +184,9 @@ def open_settings(run: Run, *, settings: int) -> Found:
     asked = pd.DataFrame(rows).join(pd.DataFrame(drawn), on="setting")
     levels, shares = levels_table(asked), shares_table(asked, run.seed)
     figure = dots(
-        *(shares.dropna(subset="agrees_in"), "agrees_in", "statement"),
+        shares.dropna(subset="agrees_in"),
+        "agrees_in",
+        "statement",
         title="In which share of the settings that the text leaves open does a statement hold?",
         xlabel="share of the settings that decide, with 95 % intervals",
         reference=0.5,
@@ -220,7 +226,10 @@ def shares_table(asked: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _decided_by(agrees: NDArray[np.float64], levels: pd.DataFrame, seed: int) -> dict[str, Any]:
-    """Which setting explains most of the variance, and how much; nothing where chance does as well."""
+    """The setting that explains most of the variance, and its share; empty if chance does as well.
+
+    `agrees` (settings,): 1 or 0. `levels`: a row for each setting.
+    """
     rng = np.random.default_rng(seed)
     shuffled = np.stack([agrees, *(rng.permutation(agrees) for _ in range(SHUFFLES))])
     total = agrees.var()

@@ -181,7 +181,7 @@ def _curves(
     """(images, steps), of the output that is explained by default."""
     model = env.explained_model(env.outputs[0])
     result: Tensor = function(
-        *(model, images, targets, maps), replacement=BLACK, measure=_measure(env), **options
+        model, images, targets, maps, replacement=BLACK, measure=_measure(env), **options
     )
     return result
 

@@ -198,10 +198,7 @@ class Setting:
         kinds = pixel_kinds(self.images, self.sample.patches[None], classes, self.env.baseline)
         by_kind: dict[str, list[tuple[str, Tensor]]] = defaultdict(list)
         for each in graded_attributions(
-            *(found[MASK].to(torch.int8), kinds),
-            distractors=True,
-            seed=self.seed,
-            first=self.number,
+            found[MASK].to(torch.int8), kinds, distractors=True, seed=self.seed, first=self.number
         ):
             if each.kind not in ("exact", "mixture"):
                 by_kind[each.kind].append((each.name, each.maps.double()))

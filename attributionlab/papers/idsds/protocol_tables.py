@@ -412,7 +412,7 @@ def modulo_table(n: int, seed: int) -> pd.DataFrame:
     images, labels = env.batch(n, seed)
     exact = torch.stack([env.shapley(image, 0) for image in images])
     drops = deletion_drops(
-        *(env.model, images, env.targets(labels)), patches=PATCHES, replacement=env.baseline
+        env.model, images, env.targets(labels), patches=PATCHES, replacement=env.baseline
     )
     scores = judged_by_drops(patch_sums(exact, PATCHES), drops).scores.numpy()
     row = (mean_score(scores), *mean_ends(scores, 0), applicable(scores))

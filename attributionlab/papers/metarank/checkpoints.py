@@ -42,7 +42,7 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
         accuracy = accuracy_of(*given)
         maps = {name: maps_of(subject, name, run.seed) for name in PAPER_METHODS}
         for row in ranked_by_removal(
-            *(*given, maps), imputation=partial(constant, value=0.0), batch_size=len(subject.images)
+            *given, maps, imputation=partial(constant, value=0.0), batch_size=len(subject.images)
         ):
             keys = {"run": number, "epoch": epoch, "protocol": row["protocol"]}
             rows.append({**keys, "accuracy": accuracy, **row})

@@ -139,7 +139,7 @@ def ranked_by_removal(
         areas = []
         for each in maps.values():
             scores = removal_curve(
-                *(network, images, targets, each), order=order, fractions=FRACTIONS, **setup
+                network, images, targets, each, order=order, fractions=FRACTIONS, **setup
             )
             areas.append(float(area_under_curve(scores.mean(0), at)))
         for method, area, rank in zip(maps, areas, _ranks(areas, order), strict=True):

@@ -360,7 +360,7 @@ def soundness_rows(
     """
     maps, ratios, (nothing, everything) = entry.maps, schedule(step), ends
     sweep = soundness_sweep(
-        *(*case.given, maps), ratios=ratios, epsilon=epsilon, expansion="attributed", **case.setup
+        *case.given, maps, ratios=ratios, epsilon=epsilon, expansion="attributed", **case.setup
     )
     first = included_pixels(maps, ratios[0], expansion="attributed")
     informs = float(sweep.performance[0]) - nothing >= epsilon - ROUNDING

@@ -83,7 +83,7 @@ CERTAIN = {
         "the method mixes the images of a batch: two images have different maps in one call than in "
         "separate calls",
         "explain one image per call, and look for a mean, a maximum or a normalization over the "
-        "first dimension; confirmed if F1 then rises",
+        "first dimension; confirmed if both ways then give the same maps",
     ),
 }
 """Causes that were tried out on the method, which come before what maps suggest: what was seen, and
@@ -287,10 +287,11 @@ def _from_the_background(e: Evidence) -> str:
     if not e.captum:
         return f"let the method declare an argument named `baseline` and start from it; {seen}"
     return (
-        f"wrap it in a function that takes `baseline`: `attributionlab test mine.py:my_method`; {seen}"
-        f". mine.py: `from captum.attr import {e.captum}` and `def my_method(model, inputs, targets, "
-        f"baseline): return {e.captum}(model).attribute(inputs, target=targets, "
-        "baselines=baseline.expand_as(inputs))`"
+        "wrap it in a function that takes `baseline` and test that (`--html PATH` shows the code); "
+        f"{seen}. The code: `from captum.attr import {e.captum}\n\n\n"
+        "def my_method(model, inputs, targets, baseline):\n"
+        f"    attribute = {e.captum}(model).attribute\n"
+        "    return attribute(inputs, target=targets, baselines=baseline.expand_as(inputs))`"
     )
 
 

@@ -27,6 +27,9 @@ OF_THE_ENVIRONMENT = {
 }
 """Causes that act in some environments only, by construction."""
 
+OF_THE_METHOD = {"unseeded", "batch-mixing"}
+"""Causes found in every environment, whatever else is wrong there; alone they need not lower F1."""
+
 OF_ZEROS = {"saturation", "empty-maps"}
 """Causes of maps of zeros."""
 
@@ -68,12 +71,27 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         named = [hint for rule in rules if (hint := rule(evidence)) and hint.explains >= enough]
         if named:
             break
+    named = [each for hint in named if (each := _beside(hint, named, evidence.missing, enough))]
     # Equally good to a hundredth: in the order of the rules.
     named.sort(key=_rank)
     exclusive = [hint for hint in named if hint.cause in OF_THE_BACKGROUND][1:]
     named = [hint for hint in named if hint not in exclusive]
     lost = runner_up(evidence)
     return Diagnosis(evidence.missing, dict(evidence.shares), (*named, *([lost] if lost else [])))
+
+
+def _beside(hint: Hint, named: Sequence[Hint], missing: float, enough: float) -> Hint | None:
+    """A cause that is found wherever the method runs, with what others leave of the missing F1.
+
+    A gradient at a tie of counts is wrong from any baseline; None where no more than that is missing.
+    """
+    if hint.cause == "baseline" and hint.tried:
+        left = missing - max((each.explains for each in named if each.cause == "tie"), default=0.0)
+        return hint._replace(explains=left) if left >= enough else None
+    if hint.cause not in OF_THE_METHOD:
+        return hint
+    others = [each.explains for each in named if each != hint and each.cause not in VAGUE]
+    return hint._replace(explains=missing - max(others), tried=False) if others else hint
 
 
 def _rank(hint: Hint, rare: bool = False) -> tuple[bool, bool, float]:
@@ -155,7 +173,7 @@ def _with_preferred(evidence: Sequence[Evidence]) -> list[Evidence]:
 def _merged(pairs: Sequence[tuple[Evidence, Hint]], evidence: Sequence[Evidence]) -> Hint:
     """One hint for a cause, in the words of the environment in which it explains most."""
     most, hint = max(pairs, key=lambda pair: pair[1].explains)
-    if len(evidence) == 1:
+    if len(evidence) == 1 or hint.cause in OF_THE_METHOD:
         return hint
     found: dict[str, list[str]] = {}
     for e, _ in sorted(pairs, key=lambda pair: pair[0].environment != most.environment):

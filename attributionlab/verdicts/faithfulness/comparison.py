@@ -224,8 +224,8 @@ class Comparison(Files):
 
         Columns: method, one column "environment, implementation" each (questions solved; "14/16" if not
         all of the `n` questions apply; "not run" if the method was refused), claim (if claims differ),
-        and the overall verdict ("pass?": see `not_excluded`). Its caption is in ``attrs["caption"]``:
-        protocol, seed, number of questions, size and version.
+        and the overall verdict ("pass?": see `not_excluded`; no pass where a column was not run). Its
+        caption is in ``attrs["caption"]``: protocol, seed, number of questions, size and version.
 
         Examples
         --------
@@ -252,6 +252,8 @@ class Comparison(Files):
             row[columns[result.digest]] = f"{solved}/{asked}" if asked < report.n else f"{solved}"
             verdicts.setdefault(report.label, set()).add(result.verdict)
         for label, row in rows.items():
+            if not row.keys() >= set(columns.values()):  # where it was not run it has not passed
+                verdicts[label].add("inconclusive")
             row["verdict"] = marked_verdict(gravest(verdicts[label]), doubted[label])
         claims = {row["claim"] for row in rows.values()}
         names = ["method", *columns.values(), *["claim"] * (len(claims) > 1), "verdict"]
@@ -322,7 +324,8 @@ class Comparison(Files):
                     rows.append({"environment": place, "part": part, **difference._asdict()})
         if not rows:
             raise AttributionLabError(
-                f"{first} and {second} have no two images of an environment in common"
+                f"{first} and {second} have no two images of an environment in common: compare methods "
+                "that both ran in one environment, with n of at least 2"
             )
         return pd.DataFrame(rows)
 

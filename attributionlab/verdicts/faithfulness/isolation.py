@@ -328,7 +328,7 @@ def _met(reference: str, settings: Mapping[str, Any] | None) -> Apart:
     with own_process.asked(reference, {}, _Meet(given), own_process.SLACK, reference) as found:
         described = Described(reference, found.head)
     return Apart(
-        *(printable(reference), call_function, given, described, repr(reference)), sent=reference
+        printable(reference), call_function, given, described, repr(reference), sent=reference
     )
 
 

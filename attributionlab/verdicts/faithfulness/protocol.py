@@ -50,13 +50,13 @@ NAME = "protocol 1"
 FLAT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 DEFAULT_ENVIRONMENTS = (*FLAT_ENVIRONMENTS, "quadrants-of-shades")
-"""Images of the last are not flat: few colors do not tell that a network is the laboratory's."""
+"""Images of the last have many shades: a method cannot tell by few colors that it is being tested."""
 TOKEN_ENVIRONMENTS = ("halves", "more-words", "retrieve-scores", "retrieve-values", "word-counts")
-"""Of tokens: together they hide all that a question hides."""
+"""Worlds of tokens that together hide everything a question can hide."""
 SETS: Mapping[str, Sequence[str]] = {"images": DEFAULT_ENVIRONMENTS, "tokens": TOKEN_ENVIRONMENTS}
 """Names that stand for several environments."""
 DEFAULT_IMPLEMENTATIONS = ("paper", "natural")
-"""What is right on one of them only hangs on how a network is written."""
+"""A method that is right on only one of them depends on how a network is written."""
 SIDE = 72
 """Side of the images, in pixels, of environments that are named; those of the paper have 224."""
 RULES: Mapping[str, float] = {
@@ -110,26 +110,36 @@ def _environment_changes(environments: Sequence[Environment]) -> list[str]:
     given = {(env.spec.name, env.implementation): env.spec for env in environments}
     if {spec.digest for spec in given.values()} == {spec.digest for spec in specs.values()}:
         return []
-    differing = [
-        {
-            key: each
-            for key, each in spec.constants.items()
-            if specs[asked].constants.get(key) != each
-        }
-        for asked, spec in given.items()
-        if asked in specs
-    ]
     written = tuple(dict.fromkeys(implementation for _, implementation in given))
     own = {each for each in written if each in IMPLEMENTATIONS} != set(DEFAULT_IMPLEMENTATIONS)
     found = [f"implementations = {', '.join(written)}"] if own else []
+    by_name: dict[str, dict[str, Any]] = {}
+    for env in environments:
+        name = env.name.replace(f" ({env.implementation})", "", 1)
+        by_name.setdefault(name, {}).update(_own_constants(env))
     asked = {each for each in specs if each[1] in written}
-    same = len(differing) == len(given) and all(each == differing[0] for each in differing)
-    if given.keys() == asked and len(given) == len(environments) and same:
-        return found + [f"{key} = {value}" for key, value in differing[0].items()]
-    names = dict.fromkeys(
-        env.name.replace(f" ({env.implementation})", "", 1) for env in environments
-    )
-    return [f"environments = {', '.join(names)}", *found]
+    if given.keys() != asked or len(given) != len(environments):
+        found = [f"environments = {', '.join(by_name)}", *found]
+    constants = list(by_name.values())
+    if all(each == constants[0] for each in constants):
+        return found + [f"{key} = {value}" for key, value in constants[0].items()]
+    return found + [
+        f"{key} of {name} = {value}"
+        for name, each in by_name.items()
+        for key, value in each.items()
+    ]
+
+
+def _own_constants(env: Environment) -> dict[str, Any]:
+    """Constants that a test would not give to an environment of this name, such as another size."""
+    spec, written = env.spec, {}
+    if spec.is_trained or spec.name not in environments():
+        side = spec.constants.get("image_size", SIDE)
+        return {"image_size": side} if side != SIDE else {}
+    if env.implementation in IMPLEMENTATIONS:
+        written = {"implementation": env.implementation}
+    usual = stated_spec(spec.name, image_size=SIDE, **written).constants
+    return {key: each for key, each in spec.constants.items() if usual.get(key) != each}
 
 
 def source_of(method: Method) -> dict[str, Any]:
@@ -175,15 +185,14 @@ Claim = Literal["signed", "overall", "positive", "positive-smoothed", "agreed"]
 give the same sign; the other pixels do not count."""
 
 Explained = Output | tuple[Output, Output]
-"""The output that is explained, and whose truth is held against it; of a pair the second is the
-truth's."""
+"""The output that is explained and that the truth is about; a pair names them one after the other."""
 
 COUNTED: Mapping[str, tuple[int, int]] = {
     "camouflage": (3, 100),
     "equivalent": (len(EQUIVALENT), len(EQUIVALENT)),
     "seeds": (5, 1_000),
 }
-"""What `Also` counts: how many without a number, and how many there may be."""
+"""Numbers in `Also`, each with its default and its largest value."""
 ALSO = ("truths", *COUNTED)
 
 
@@ -195,30 +204,30 @@ class RunningMethods(Running, total=False):
     isolated : bool
         Run a user's method in a process of its own, which holds the network, images, targets and
         arguments, and neither truth nor scores; so it is by default. What such a method notes in
-        variables stays there. Set it to False for one that cannot be sent to another process, as the
-        report will say.
+        variables stays there. Set it to False for one that cannot be sent to another process; the
+        report then says so.
     """
 
     isolated: bool
 
 
 class Also(NamedTuple):
-    """What is asked beside a verdict; numbers are 0 for nothing."""
+    """What is measured beside the verdict; a number of 0 asks for nothing."""
 
     diagnosis: bool = False
     """the method's resolution, likely causes and, on one network, the runner-up class"""
     truths: bool = False
     """scores against every definition of the truth"""
     camouflage: int = 0
-    """on how many camouflaged networks images are explained again"""
+    """number of camouflaged networks on which images are explained again"""
     equivalent: int = 0
-    """before how many forms of each network questions are asked again"""
+    """number of networks with identical outputs on which each question is asked again"""
     seeds: int = 1
-    """how often a method that draws random numbers is run on each image"""
+    """number of runs on each image, for a method that draws random numbers"""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As users ask for it, but for the diagnosis."""
+        """The words that ask for it, which the diagnosis does not need."""
         counts = [(name, getattr(self, name)) for name in COUNTED]
         asked = [f"{name}:{count}" for name, count in counts if count > (name == "seeds")]
         return (*(["truths"] if self.truths else []), *asked)
@@ -249,7 +258,7 @@ class Request:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Keywords that ask for it, as far as they differ from the defaults, without `also`."""
+        """Keywords that differ from their defaults, without `also`."""
         names = ("claim", "n", "seed", "explain", "preset", "one_network")
         given = {name: getattr(self, name) for name in names}
         return {name: each for name, each in given.items() if each != getattr(DEFAULT, name)}
@@ -270,7 +279,7 @@ class Request:
         return found + [f"{name} = {value}" for name, value in given.items() if value]
 
     def call(self, *arguments: str, **running: Unpack[RunningMethods]) -> str:
-        """What stands in the parentheses of a call in Python that asks for it."""
+        """The arguments of a call in Python that repeats the request."""
         given = {"n": self.n, "seed": self.seed, **self.options, "also": self.also.words}
         given |= {key: running.get(key) for key in ("isolated", "device", "jobs")}
         said = [f"{key}={each!r}" for key, each in given.items() if each not in (None, ())]
@@ -338,8 +347,8 @@ def places_of(
     """The environments of a test, where it computes; those of the protocol by default, and for a name
     of `SETS` all that it stands for.
 
-    Each is asked in each of some implementations. Without any, names are asked in those of the protocol
-    that they have, and an `Environment` as it is.
+    Each is asked in each of `implementations`. If that is None, a name is asked in those of the
+    protocol that it has, and an `Environment` as it is.
     """
     given = DEFAULT_ENVIRONMENTS if environments is None else environments
     one = isinstance(given, str | PathLike | Environment)
@@ -357,14 +366,14 @@ def places_of(
         )
     if len({env.spec.digest for env in chosen}) < len(chosen):
         names = [env.name for env in chosen]
-        raise AttributionLabError(f"environments are {names}: name each once")
+        raise AttributionLabError(f"environments are {', '.join(names)}: name each once")
     device = running.get("device")
     with own_arithmetic():
         return chosen if device is None else [env.to(device) for env in chosen]
 
 
 def of_sets(given: Any) -> Any:
-    """Environments, with what each name of `SETS` stands for in its place; all else as it is."""
+    """Environments, with each name of `SETS` replaced by the names that it stands for."""
     if not isinstance(given, list | tuple):
         return given
     return [
@@ -377,9 +386,10 @@ def of_sets(given: Any) -> Any:
 def named_environments(
     given: Sequence[str | Environment], image_size: int | None = None
 ) -> list[Environment]:
-    """Environments as they are, and those that are named with images of the protocol's side, if they
-    are in the catalog, or of their own; `image_size` is another side for all that are named, but for
-    worlds of tokens.
+    """Load environments that are given by name; an `Environment` stays as it is.
+
+    `image_size`: side of the images of named ones, in pixels, except worlds of tokens; by default the
+    protocol's for names of the catalog, and for files their own.
     """
     if not isinstance(given, list | tuple):
         return as_environments(given)  # which refuses it
@@ -399,12 +409,12 @@ def named_environment(env: str | Environment, image_size: int | None = None) -> 
 
 
 def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Environment]:
-    """An environment in each of some implementations that its network can be written as, or with a
-    network that was trained on its rule.
+    """An environment in each of the implementations that apply to it; "trained" loads a network that
+    was trained on its rule.
 
-    One that is written in another way already, or is a user's own, stays as it is.
+    An environment in another implementation than the paper's, or a user's own, stays as it is.
 
-    Raises AttributionLabError for unknown names, and where none applies.
+    Raises AttributionLabError for unknown or repeated names, and where none applies.
     """
     names = [names] if isinstance(names, str) else [*names]
     known = (*IMPLEMENTATIONS, TRAINED)
@@ -426,9 +436,7 @@ def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Env
 
 
 def _trained(env: Environment) -> Environment:
-    """The same environment with a trained network that comes with the package, at the side of images
-    that it learned.
-    """
+    """The same environment with a trained network of the package, at the image size that it learned."""
     others = {key: value for key, value in env.overrides.items() if key != "image_size"}
     found = load(env.reference, **others, implementation=TRAINED)
     found.name = f"{env.name} ({TRAINED})"

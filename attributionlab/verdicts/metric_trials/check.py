@@ -355,7 +355,7 @@ def checks_of_metrics(
         raise Stopped(f"{len(done)} of {len(metrics)} metrics were checked") from stop
     return {str(cell.place["metric"]): found for cell, found in done} | {
         each.name: checked(
-            *(each, side, seed, None if sending_problem(each.function) else TIME, only, show)
+            each, side, seed, None if sending_problem(each.function) else TIME, only, show
         )
         for each in metrics
         if not each.has_name

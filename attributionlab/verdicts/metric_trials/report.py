@@ -494,9 +494,9 @@ class MetricReport(Files):
                     or "undefined",
                     "at": worst.dose,
                     "exact_mask_beaten": f"at {len(beaten)} of {len(along)} doses",
-                    "without_score": len(unscored),
                     "by": "; ".join(dict.fromkeys(each.best_map for each in beaten)),
                     "largest_gap": f"{most.oracle:.3g} to {most.best:.3g}" if most else "",
+                    "without_score": len(unscored),
                 }
             )
         return pd.DataFrame(rows)

@@ -312,7 +312,7 @@ class CustomEnvironment(Environment):
             image = self.images[index : index + 1]
             truths.append((index, int(target), self.own_truth(image, target)))
         found = intervene(
-            *(self.model, self.images, truths, self.baseline), *(passes, tolerance, generator)
+            self.model, self.images, truths, self.baseline, passes, tolerance, generator
         )
         if found.wrong:
             listed = "; ".join(found.wrong[:SHOWN_PROBLEMS])

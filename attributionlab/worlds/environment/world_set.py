@@ -15,7 +15,7 @@ from attributionlab.worlds.environment.summary import summary_of_worlds
 from attributionlab.worlds.environment.worlds import BACKGROUND
 from attributionlab.worlds.nets.implementations import IMPLEMENTATIONS, PAPER
 
-FORM = "random:N:DIFFICULTY:SEED"
+FORM, FORM_OF_ONE = "random:N:DIFFICULTY:SEED", "random:1:{}:{}"
 DEFAULTS: Mapping[str, Any] = {"n": 20, "difficulty": "medium", "seed": 0}
 """What the parts of such a name are, in their order, and what they are where they are left out."""
 SIDE = 48
@@ -79,8 +79,9 @@ class WorldSet(Environment):
         """Refuse what only one world has."""
         if name in LACKS:
             raise AttributionLabError(
-                f"{self.name} is {self.drawn_by[0]} worlds, each with its own {name}: take one of "
-                f"attributionlab.load({self.name!r}).worlds; leave one_network out, if it is given"
+                f"{self.name} is {self.drawn_by[0]} worlds, each with its own {name}: name one, like "
+                f"{FORM_OF_ONE.format(*self.drawn_by[2:0:-1])}, or take one of the environment's "
+                "worlds; leave one_network (--one-network) out, if it is given"
             )
         raise AttributeError(name)
 

@@ -46,7 +46,7 @@ BACKGROUND = (20, 20, 20)
 AREA = (0.003, 0.008)
 """Pixels of a patch as shares of the image: 16 to 41 at 72 x 72."""
 LONGEST_NAME = 60
-RULE_SIZE, RULE_SEED = 256, 0
+RULE_SIZE = 256
 
 
 @checked_arguments

@@ -251,6 +251,11 @@ def _network(
                 f"{path.name}: {name} has the shape {found.get(name)}, and a {recipe.architecture} for "
                 f"this rule has {wanted.get(name)} there: write it again with attributionlab train"
             )
+    if faulty := [name for name, value in sorted(tensors.items()) if not value.isfinite().all()]:
+        raise AttributionLabError(
+            f"{path.name}: {faulty[0]} has NaN or infinite weights: write it again with attributionlab "
+            "train"
+        )
     network.load_state_dict(
         {name: value.to(network.state_dict()[name].dtype) for name, value in tensors.items()}
     )
@@ -307,10 +312,7 @@ def make_trained(
     refuse_untrainable(architecture, env.recipe.image_size)  # before images are drawn
     pictures, questions = lessons_of(env, show_progress) if lessons is None else lessons
     network = training.train_network(
-        *(env, architecture, pictures),
-        seed=seed,
-        samples=samples,
-        show_progress=show_progress,
+        env, architecture, pictures, seed=seed, samples=samples, show_progress=show_progress
     )
     with follow(f"examining the network of {env.name}", show=show_progress):
         certificate = examine(network, questions)
