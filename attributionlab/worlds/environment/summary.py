@@ -34,7 +34,7 @@ def summary_of(env: "Environment") -> str:
     built = {
         "layers": f"{len(weighted)} with weights, {parameters:,} parameters",
         "largest count": f"{network.max_count:,} (the network is exact up to here)",
-        "exact in float32": network.exactness,
+        "exactness": network.exactness.replace("grid steps", "grid steps, so float32 is exact"),
         "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in env.layers.items()),
         "smoothed truth": f"Gaussian, sigma {env.smoothing_sigma:g} pixels",
     }
