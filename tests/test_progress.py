@@ -66,13 +66,18 @@ def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
 
 def test_where_another_process_writes_the_first_line_this_one_does_not(monkeypatch):
     class Watcher:
-        doing = ""
+        began, doing = -80.0, ""
 
         def tell(self, moment):
             pass
 
     monkeypatch.setattr(progress, "_watcher", Watcher())
-    assert Lines(io.StringIO(), Clock()).patience == PATIENCE
+    lines = Lines(io.StringIO(), clock := Clock())
+    assert lines.patience == PATIENCE
+    lines.open(Task("work", None, "", clock()))
+    clock.now = 20
+    lines.beat()
+    assert written(lines) == ["work: 100 s"]  # since the command began
 
 
 def test_failures_the_rate_and_the_time_left_on_the_clock_are_told_of_cells(shown):
@@ -148,7 +153,7 @@ def test_a_terminal_is_drawn_while_the_work_goes_on_and_is_empty_after_it(monkey
 
 def test_the_end_of_the_work_is_told_at_once_and_what_lies_around_it_goes_on(shown):
     lines, task, clock = shown
-    outer = Task("test saliency", None, "", clock())
+    outer = Task("test saliency", None, "", -5)
     lines.tasks.insert(0, outer)
     clock.now = 60
     advance(lines, task, 32)
@@ -156,7 +161,7 @@ def test_the_end_of_the_work_is_told_at_once_and_what_lies_around_it_goes_on(sho
     clock.now = 7_384
     lines.beat()
     assert written(lines) == [
-        "saliency on number-checker: 32 of 32 images, 60 s",
+        "saliency on number-checker: 32 of 32 images, 65 s",  # one clock for both
         "test saliency: 2 h 3 min",
     ]
 
@@ -227,7 +232,7 @@ def test_a_narrow_terminal_shows_whole_times():
 def test_names_move_no_cursor_and_are_no_markup():
     name = "maps[/red].npy \x1b[31m"
     shown = r"maps[/red].npy \x1b[31m"
-    assert Task(name, 1, "images", 0.0).text(3.0) == f"{shown}: 0 of 1 images, 3 s"
+    assert Task(name, 1, "images", 0.0).text(3.0, 0.0) == f"{shown}: 0 of 1 images, 3 s"
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=100)
     bars = Bars(console)
     task = Task(name, 2, "images", 0.0)

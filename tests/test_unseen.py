@@ -37,10 +37,8 @@ def test_queries_are_counted_by_the_colors_that_they_have(times, others, share):
     found = queries_of(shown_black(times, others), env)
     known = set(map(tuple, env.batch(1)[0][0].flatten(1).T.tolist()))
     assert (0.0, 0.0, 0.0) not in known  # so that black is unseen
-    # What every test of a method asks beside the method's own calls shows the image itself.
-    own = times + others
-    assert found.images >= own
-    assert found.share * found.images == pytest.approx(share * own)
+    assert found.images == times + others
+    assert found.share == pytest.approx(share)
     assert found.pixels == found.share  # all pixels of a black image
 
 
@@ -57,6 +55,11 @@ def test_one_pixel_of_another_value_is_unseen():
     found = queries_of(method, env)
     assert found.share * found.images == pytest.approx(1)
     assert found.pixels * found.images == pytest.approx(1 / 256)
+
+
+def test_the_pass_that_checks_a_gradient_for_kinks_is_no_query_of_the_method():
+    env = al.load("multi-color-sum", image_size=16)
+    assert queries_of("saliency", env).images == 1
 
 
 def test_a_method_that_never_asks_has_no_queries():

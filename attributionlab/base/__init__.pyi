@@ -110,6 +110,13 @@ from .references import loaded_files as loaded_files
 from .references import located as located
 from .references import place_of as place_of
 from .references import tensors_in as tensors_in
+from .signatures import BY_PLACE as BY_PLACE
+from .signatures import GIVEN as GIVEN
+from .signatures import OFFERED as OFFERED
+from .signatures import arguments_of as arguments_of
+from .signatures import refuse_incomplete as refuse_incomplete
+from .signatures import refuse_settings as refuse_settings
+from .signatures import refuse_unread as refuse_unread
 from .sources import LIBRARIES as LIBRARIES
 from .sources import Code as Code
 from .sources import Read as Read

@@ -41,6 +41,8 @@ SHOWN = 3
 class Watcher(Protocol):
     """Who follows the progress from another process."""
 
+    began: float
+    """the moment of `time.monotonic` from which all times are told"""
     doing: str
     """the innermost work"""
 
@@ -104,9 +106,11 @@ class Task:
         more = [f"{len(self.items) - SHOWN} more"] if len(self.items) > SHOWN else []
         return [*self.items[:SHOWN], *more]
 
-    def text(self, now: float) -> str:
-        """As in "comparing, lime on number-checker: 3 of 8 runs, 30 s, about 50 s left"."""
-        parts = [_duration(now - self.start)]
+    def text(self, now: float, since: float) -> str:
+        """As in "comparing, lime on number-checker: 3 of 8 runs, 30 s, about 50 s left"; 30 s are those
+        `since` the work began of which this is a part.
+        """
+        parts = [_duration(now - since)]
         if self.unit or self.total is not None:
             parts.insert(0, f"{self.counted} {self.unit}".rstrip())
         if self.total is not None:
@@ -214,7 +218,8 @@ class Lines:
 
     def _say(self, task: Task) -> None:
         self.last, self.patience = self.clock(), PATIENCE
-        self._write(task.text(self.last))
+        since = _watcher.began if _watcher else self.tasks[0].start  # one clock for all lines
+        self._write(task.text(self.last, since))
 
     def _write(self, line: str) -> None:
         if _watcher:

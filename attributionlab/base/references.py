@@ -1,10 +1,8 @@
 """What a reference leads to (method, network, maps); errors of strangers' code become one line."""
 
-import ast
 import difflib
 import importlib
 import importlib.util
-import os
 import sys
 import traceback
 import warnings
@@ -16,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from attributionlab.base.errors import AttributionLabError, nearest
+from attributionlab.base.signatures import public, refuse_missing, syntax_of
 from attributionlab.base.sources import heard
 
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
@@ -41,21 +40,22 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
     if Path(reference).suffix in (*NUMPY_FILES, *TORCH_FILES, SAFETENSORS):
         return _load_maps(Path(reference))
     if reference.endswith(".py"):
-        found = _functions_in(Path(reference))
-        there = f"; it defines {', '.join(found)}" if found else ""
+        refuse_missing(Path(reference))
+        found = public(syntax_of(Path(reference)) or [])
+        defined = f"; it defines {', '.join(found)}" if found else ""
         raise AttributionLabError(
-            f"{reference!r} does not name a function: write {reference}:{(found or ['name'])[0]}{there}"
+            f"{reference!r} does not name a function: write {reference}:{[*found, 'name'][0]}{defined}"
         )
     if not place:
         raise AttributionLabError(f"no method named {reference!r}: {_meant(reference, known)}")
     module = load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
-        public = [
+        there = [
             key
             for key, value in vars(module).items()
             if not (key.startswith("_") or isinstance(value, ModuleType))
         ]
-        raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, public)}")
+        raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, there)}")
     return getattr(module, name)
 
 
@@ -69,24 +69,12 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return own + f"; built-in are {few}, and others: see attributionlab list" * bool(few)
 
 
-def _functions_in(path: Path) -> list[str]:
-    """Public functions and classes of a file that is not run."""
-    _check_there(path)
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    kinds = ast.FunctionDef | ast.ClassDef
-    names = [each.name for each in tree.body if isinstance(each, kinds)]
-    return [name for name in names if not name.startswith("_")]
-
-
 def _load_maps(path: Path) -> Any:
     """The array in a file, or its arrays by name."""
     import numpy as np
     import torch
 
-    _check_there(path)
+    refuse_missing(path)
     remedy = "save one by numpy.save or torch.save, or a dict of them by environment"
     with in_one_line(
         lambda error: f"{str(path)!r} holds no array ({format_error(error)}): {remedy}"
@@ -121,11 +109,6 @@ def tensors_in(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def _check_there(path: Path) -> None:
-    if not os.path.isfile(path):  # unlike Path.is_file, also answers for impossible names
-        raise AttributionLabError(f"no file at {str(path)!r}: check the path")
-
-
 def loaded_files() -> dict[str, str]:
     """The user's files that have been loaded, by the names of their modules."""
     return {
@@ -137,7 +120,7 @@ def loaded_files() -> dict[str, str]:
 
 def load_file(path: Path) -> Any:
     """Run a user's file as a module."""
-    _check_there(path)
+    refuse_missing(path)
     # A name of its own: the file may be called like a module that is in use.
     spec = importlib.util.spec_from_file_location(f"{USERS}{path.stem}", path)
     if spec is None or spec.loader is None:

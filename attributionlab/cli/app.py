@@ -4,8 +4,10 @@ import errno
 import inspect
 import io
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Sequence
@@ -37,6 +39,8 @@ SYNONYMS = {
 """What options are called elsewhere."""
 ALIKE = 0.8
 """Likeness from which another option may be meant: of "--seeds" and "--seed", but of no two of ours."""
+LINE, LEAST, HANGING = 100, 40, 23
+"""Columns of `show` where no terminal is, at least, and of names before what is said of them."""
 
 app = typer.Typer(
     name="attributionlab",
@@ -99,13 +103,20 @@ def show(
         ),
     ] = None,
     implementation: Written = None,
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", help="Show it for images of S x S pixels. Default: its own size."
+        ),
+    ] = None,
 ) -> None:
     """Describe an environment: the rule it computes, its layers and its images."""
     from attributionlab.worlds import load
     from attributionlab.worlds.nets import TRAINED
 
     places = paths.check_paths({"draw": draw}, [env])
-    loaded = load(env, **written(implementation))
+    sized = {} if image_size is None else {"image_size": image_size}
+    loaded = load(env, **sized, **written(implementation))
     if places and loaded.implementation == TRAINED:
         raise AttributionLabError(
             f"--draw: {loaded.name} has a trained network, whose weights are too many to be read in a "
@@ -120,7 +131,13 @@ def show(
         figure = _drawing(loaded)
         paths.figure_writer(lambda: figure, None)(places["draw"])
         options.say(printable(f"written: {draw}"))
-    typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
+    hanging = textwrap.TextWrapper(
+        max(shutil.get_terminal_size((LINE, 24)).columns, LEAST),
+        subsequent_indent=" " * HANGING,
+        break_on_hyphens=False,
+    )
+    for line in loaded.summary().splitlines():
+        typer.echo(hanging.fill(printable(line)))
 
 
 def _drawing(env: Any) -> Any:
@@ -492,6 +509,8 @@ def _usage_problem(error: Any) -> str:
         meant = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
         meant = meant or get_close_matches(name, known, n=1, cutoff=ALIKE)
         text = f"no option {name}" + "".join(f" (did you mean {each}?)" for each in meant)
+        if name == "--html" and "--figure" in known:
+            text += " (it writes no page: take --figure PATH, or --html PATH of the command test)"
     checked = getattr(error.__cause__, "errors", list)  # of pydantic
     values = [repr(each["input"]) for each in checked()]
     text += "".join(f"; it is {value}" for value in values if value not in text)

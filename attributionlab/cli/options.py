@@ -23,6 +23,7 @@ from attributionlab.base import (
     library_versions,
     located,
     printable,
+    refuse_unread,
 )
 from attributionlab.cli.supervisor import limit
 
@@ -238,6 +239,9 @@ QUESTIONS: Kinds = {
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.faithfulness_test` and `attributionlab.compare`."""
+    settings = parse_settings(given.get("set_") or [])
+    for each in given.get("methods") or filter(None, [given.get("method")]):
+        refuse_unread(each, settings)
     from attributionlab.base import QUESTIONS
     from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS, of_sets
     from attributionlab.worlds import IMAGE_SIDE
@@ -297,6 +301,10 @@ TRIAL: Kinds = {
 
 def _tried(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
+    for name in ("metric", "tested", "metrics", "method"):
+        given_here = given.get(name) or []
+        for each in [given_here] if isinstance(given_here, str) else given_here:
+            refuse_unread(each)
     from attributionlab.verdicts import quick_doses
 
     quick, side, n = (given[name] for name in ("quick", "image_size", "n"))

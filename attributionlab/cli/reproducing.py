@@ -192,7 +192,8 @@ def _rows(table: "pd.DataFrame") -> str:
 
 
 def _without_one_place(table: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
-    """Without the environment that all rows share, and that environment for the heading."""
+    """Without empty columns and the environment that all rows share, and that one for the heading."""
+    table = table.dropna(axis="columns", how="all")
     if "environment" not in table or table["environment"].nunique() != 1:
         return table, ""
     return table.drop(columns="environment"), f", {table['environment'].iloc[0]}"

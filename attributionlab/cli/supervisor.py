@@ -49,16 +49,18 @@ WATCHED = PATIENT | {getattr(signal, name, 0) for name in ("SIGCHLD", "SIGALRM")
 class Board(ctypes.Structure):
     """Memory that both processes see, and that outlives the child.
 
-    - `seconds`, `gib`: the command's limits of time, and of memory of all its processes.
+    - `began`: when the command did.
+    - `seconds`, `gib`: its limits of time, and of memory of all its processes.
     - `told`: when it last told its progress; 0 if never, infinite while a terminal shows it.
     - `text`: what it works on, in UTF-8; empty where that is not known.
     """
 
     ROOM = 4000
     _fields_ = (
-        *((name, ctypes.c_double) for name in ("seconds", "gib", "told")),
+        *((name, ctypes.c_double) for name in ("began", "seconds", "gib", "told")),
         ("text", ctypes.c_char * ROOM),
     )
+    began: float
     seconds: float
     gib: float
     told: float
@@ -68,7 +70,7 @@ class Board(ctypes.Structure):
     def shared(cls) -> "Board":
         """One that processes share which are forked from now on, without limits."""
         board = cls.from_buffer(mmap.mmap(-1, ctypes.sizeof(cls)))
-        board.seconds = board.gib = float("inf")
+        board.began, board.seconds, board.gib = time.monotonic(), float("inf"), float("inf")
         return board
 
     def tell(self, moment: float) -> None:
@@ -181,7 +183,7 @@ def _wait(child: int, shared: Board, name: str) -> tuple[int, str]:
 
     Result: its exit status, or minus the number of the signal that ended it; and which limit it broke.
     """
-    start, broken, deadline = time.monotonic(), "", 0.0
+    start, broken, deadline = shared.began, "", 0.0
     signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -95,6 +95,7 @@ from .surrogate import lime_true_baseline as lime_true_baseline
 
 # isort: split
 # For the other wings alone.
+from .adapter import check_complete as check_complete
 from .baselines import Baselines as Baselines
 from .calling import call_captum_instance as call_captum_instance
 from .calling import call_function as call_function
@@ -105,6 +106,7 @@ from .explaining import Handed as Handed
 from .explaining import SideBySide as SideBySide
 from .explaining import by_name as by_name
 from .explaining import side_by_side as side_by_side
+from .guards import is_checking as is_checking
 from .layers import channels_first as channels_first
 from .layers import find_layer as find_layer
 from .layers import layout_of as layout_of

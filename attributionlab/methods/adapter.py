@@ -5,25 +5,28 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from attributionlab.base import (
+    BY_PLACE,
+    OFFERED,
     AttributionLabError,
     argument_problems,
+    arguments_of,
     boolean_problem,
     format_error,
     in_one_line,
     integer_problem,
     located,
-    nearest,
     place_of,
     plain_problem,
     printable,
     refuse_if,
+    refuse_incomplete,
+    refuse_settings,
 )
 from attributionlab.methods import calling
 from attributionlab.methods.declaration import parameters_of
@@ -36,8 +39,6 @@ TEXTS = ("claim", "output", "resolution")
 ATTACHED = ("gradcam", "iba")
 """Keys of an environment's layers."""
 MOST_RUNS = 1_000
-GIVEN = ("self", "model", "inputs", "targets", "target")
-"""What a method gets by its place, and as no setting."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,20 @@ class Method:
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        declared = {*calling.arguments_of(self.function)}
+        declared = {*arguments_of(self.function)}
         if isinstance(self.function, type):
-            declared |= {*calling.arguments_of(getattr(self.function, "attribute", None))}
+            declared |= {*arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
+
+
+def check_complete(method: Method) -> None:
+    """Refuse a user's method that no environment and no setting gives a value that it needs."""
+    given, function = {*method.settings, *OFFERED}, method.function
+    if method.call is calling.call_function and not method.built_in:
+        name = calling.label_of(function)
+        refuse_incomplete(name, arguments_of(function), BY_PLACE, given)
+    elif method.call is calling.call_class:
+        refuse_incomplete(calling.label_of(function), arguments_of(function), 1, given)
 
 
 def _of_captum(*names: str) -> tuple[type, ...]:
@@ -223,11 +234,11 @@ def _adapted(
     elif of_captum and not hasattr(method, "attribute"):
         raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
     elif of_captum or isinstance(method, captums):
-        _check_settings(name, method.attribute, settings)
+        refuse_settings(name, arguments_of(method.attribute), settings)
         call = calling.call_captum_class if of_captum else calling.call_captum_instance
     elif isinstance(method, type) and callable(getattr(method, "attribute", None)):
         own_class: Any = method
-        _check_settings(name, own_class.attribute, settings, calling.arguments_of(method))
+        refuse_settings(name, arguments_of(own_class.attribute), settings, arguments_of(method))
         call = calling.call_class
     elif isinstance(method, type) or not callable(method):
         raise AttributionLabError(
@@ -236,7 +247,7 @@ def _adapted(
             "function f(model, inputs, targets), or an array"
         )
     else:
-        _check_settings(name, method, settings)
+        refuse_settings(name, arguments_of(method), settings)
         if built_in:  # it would refuse them itself, once per call
             hints = {key: each.annotation for key, each in parameters_of(method).items()}
             refuse_if(argument_problems(settings, hints), name)
@@ -244,23 +255,3 @@ def _adapted(
     return Method(
         name, call, settings, method, reference, built_in and call is calling.call_function
     )
-
-
-def _check_settings(
-    name: str,
-    function: Callable[..., Any],
-    settings: Mapping[str, Any],
-    also: Mapping[str, inspect.Parameter] = MappingProxyType({}),
-) -> None:
-    for key in settings:
-        if key in GIVEN:
-            raise AttributionLabError(
-                f"setting {key!r} of {name} is given by the test: leave it out"
-            )
-    parameters = {**also, **calling.arguments_of(function)}
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return
-    for key in settings:
-        if key not in parameters:
-            own = [name for name in parameters if name not in GIVEN]
-            raise AttributionLabError(f"{name} has no setting {key!r}: {nearest(key, own)}")

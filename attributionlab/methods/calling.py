@@ -2,7 +2,7 @@ r"""One call of whatever attributes: a function, a class or an instance of Captu
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.base import (
+    BY_PLACE,
     AttributionLabError,
+    arguments_of,
     format_error,
     has_gradient,
     in_one_line,
     place_of,
+    refuse_incomplete,
 )
 from attributionlab.methods import guards
 from attributionlab.methods.declaration import NO_GRADIENT, NO_GRADIENT_REMEDY
@@ -148,35 +151,6 @@ def label_of(method: Any) -> str:
     return str(getattr(method, "__name__", type(method).__name__))
 
 
-def _check_complete(
-    name: str, function: Callable[..., Any], by_place: int, given: Iterable[str]
-) -> None:
-    """Refuse a call that would lack arguments, behind those given by their place."""
-    lacking = [
-        each.name
-        for each in list(arguments_of(function).values())[by_place:]
-        if each.default is each.empty
-        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-    ]
-    lacking = [each for each in lacking if each not in given]
-    if lacking:
-        options = " ".join(f"--set {each}=..." for each in lacking)
-        python = ", ".join(f"{each!r}: ..." for each in lacking)
-        raise AttributionLabError(
-            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options} (test), in "
-            f"Python by settings={{{python}}}, or call it from a function in a file, as in compare "
-            "mine.py:f with def f(model, inputs, targets)"
-        )
-
-
-def arguments_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """What a callable takes by name; nothing is known of some built-in ones, and where asking fails."""
-    try:
-        return inspect.signature(function).parameters
-    except Exception:  # an attribute __signature__ may raise anything
-        return {}
-
-
 def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
     """Run a method; what it raises is reported with the environment and the place in its code."""
 
@@ -202,7 +176,7 @@ def call_function(function: Callable[..., Any], call: Call, settings: Mapping[st
     if EMBEDDING in declared and isinstance(embedding, nn.Embedding):
         inputs, offered[EMBEDDING] = ids_of(inputs), embedding
     given = offered | _fresh(settings)
-    _check_complete(label_of(function), function, 3, given)
+    refuse_incomplete(label_of(function), arguments_of(function), BY_PLACE, given)
     return _guarded(
         label_of(function), lambda: function(call.model, inputs, call.targets, **given), call
     )
@@ -243,7 +217,7 @@ def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
     made_with = {key: value for key, value in given.items() if key in constructor}
 
     def run() -> Any:
-        _check_complete(kind.__name__, kind, 1, made_with)
+        refuse_incomplete(kind.__name__, arguments_of(kind), 1, made_with)
         attribute = kind(call.model, **made_with).attribute
         declared = arguments_of(attribute)
         named = {
@@ -256,7 +230,7 @@ def call_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) -> Any:
             named["target"] = call.targets
         else:
             where.append(call.targets)
-        _check_complete(f"{kind.__name__}.attribute", attribute, len(where), named)
+        refuse_incomplete(f"{kind.__name__}.attribute", arguments_of(attribute), len(where), named)
         return attribute(*where, **named)
 
     return _guarded(kind.__name__, run, call)
@@ -279,7 +253,9 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
 
     of_embedding = isinstance(getattr(instance, "layer", None), nn.Embedding)
     inputs = ids_of(call.inputs) if of_embedding else call.inputs
-    _check_complete(label_of(instance), instance.attribute, 1, {"target", *settings})
+    refuse_incomplete(
+        label_of(instance), arguments_of(instance.attribute), 1, {"target", *settings}
+    )
     with warnings.catch_warnings():
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")

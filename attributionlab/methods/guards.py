@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal
 
 import torch
@@ -63,6 +64,24 @@ OTHER_RECTIFIERS: Mapping[str, str] = {
 call them. What works in place on a view may be any."""
 
 Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
+
+
+_checking = ContextVar("_checking", default=False)
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """Inside, the network runs for checks of maps that are there, and not for a method."""
+    token = _checking.set(True)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def is_checking() -> bool:
+    """Whether what runs now is inside `checking`."""
+    return _checking.get()
 
 
 def guarded(

@@ -20,7 +20,7 @@ from attributionlab.base import ONE_AT_A_TIME, AttributionLabError, users_defaul
 from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
-from attributionlab.methods.guards import kinks, saturation
+from attributionlab.methods.guards import checking, kinks, saturation
 from attributionlab.methods.notices import ZEROS, Notice, Shown, notify
 
 GLOBAL_HOOKS = [
@@ -349,9 +349,10 @@ def checked_maps(
     """What a method returned for these inputs and targets, checked and summed over channels."""
     maps = as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
     try:
-        saturation(call.model, inputs, targets, maps)
-        if method.gradient and call.first == 0:
-            kinks(call.model, inputs, targets)
+        with checking():
+            saturation(call.model, inputs, targets, maps)
+            if method.gradient and call.first == 0:
+                kinks(call.model, inputs, targets)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise

@@ -27,6 +27,8 @@ IN_LATEX = str.maketrans(
 )
 LONGEST_HEAD, LONGEST_NAME = 12, 22
 """Characters of a line of an environment's and of a method's name in a table of LaTeX."""
+MISSING = "<NA>"
+"""What pandas calls a value that is not there."""
 LONGEST_TEXT, IN_BLOCKS = 28, 16
 """Characters of a text that is not folded: in one table, and in blocks, which repeat it."""
 MOST_REPEATED = 2 / 3
@@ -127,12 +129,14 @@ def name_lines(name: str, width: int, whole: bool = False) -> list[str]:
 
 
 def cell_text(value: Any) -> str:
-    """A value in few characters: numbers to three digits, NaN as nothing."""
+    """A value in few characters: numbers to three digits, yes or no, missing ones as nothing."""
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.3g}"
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value).__name__.startswith("bool"):  # of Python and NumPy, which is not imported for it
+        return "yes" if value else "no"
+    if isinstance(value, int):
         return f"{value:,}"
-    return printable(str(value))
+    return "" if value is None or str(value) == MISSING else printable(str(value))
 
 
 def in_text(frame: "pd.DataFrame", *names: str) -> "pd.DataFrame":

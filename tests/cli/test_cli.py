@@ -454,3 +454,16 @@ def test_what_strangers_texts_hold_moves_no_cursor(folder, capsys):
 @pytest.mark.parametrize(("text", "value"), [("false", False), ("TRUE", True), ("None", None)])
 def test_words_for_truth_and_nothing_may_be_spelled_as_elsewhere(text, value):
     assert cli_options.parse_settings([f"key={text}"]) == {"key": value}
+
+
+def test_show_says_first_what_the_network_computes_and_breaks_lines(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run("show", "quadrants", "--image-size", "24", "--implementation", "natural") == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    lines = said.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["quadrants", "claim"]
+    assert lines[2].startswith(" " * 23)  # what is broken hangs
+    assert "3 x 24 x 24" in said.partition("how its network is built")[0]
+    assert "natural: " in said.partition("how its network is built")[2]
+    assert "weight_seed" in said.partition("constants of its files")[2]

@@ -83,7 +83,7 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
         "input-x-gradient, integrated-gradients and feature-ablation are missing and get no points: "
         "mention each under methods",
         "b, c, d, e and f are missing and get no points: mention each under doses",
-        "assumed, irrelevant and trust are missing and get no points: mention each under free",
+        "assumed, irrelevant and trust are missing, which a person would read: mention each under free",
     ):
         assert problem in said
     assert al.check_submission(made.lab, "bob") != al.check_submission(made.lab, "ada") == []
@@ -94,13 +94,22 @@ def test_what_is_missing_is_said_as_questions_md_says_it_below_the_marks(made, t
     hand_in(tmp_path / "ada", answers={"baselines": []})
     assert run("check-submission", made.lab, tmp_path / "ada") == 2
     told = (
-        "parts, contexts, methods, doses and free are missing and get no points: see questions.md"
+        "parts, contexts, methods and doses are missing and get no points: see questions.md\n"
+        "  free is missing, which a person would read: see questions.md"  # it never gets any
     )
     assert told in capsys.readouterr().err
     assert run("grade", made.lab, made.key, tmp_path / "ada") == 0
     assert (
         f"\n\n{tmp_path / 'ada'}\n  maps.npz is missing and gets no points: hand in maps.npz and "
         f"answers.json\n  {told}\n" in capsys.readouterr().out
+    )
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "answers.json").write_bytes(b"\xff")
+    assert run("check-submission", made.lab, tmp_path / "bob") == 2
+    assert capsys.readouterr().err.endswith(
+        "  maps.npz is missing and gets no points: hand in maps.npz and answers.json\n"
+        "  answers.json is not JSON in UTF-8 (byte 0): save it with the encoding UTF-8\n"
+        f"attributionlab: {tmp_path / 'bob'} has these 2 problems: correct them\n"
     )
     questions = zipfile.ZipFile(made.lab).read("questions.md").decode()
     assert "missing gets no points, the\nothers count" in questions

@@ -1,5 +1,7 @@
 """The command `train`: what it writes and says, and that it writes nothing that is not certified."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -30,7 +32,8 @@ def in_no_time(monkeypatch, tmp_path):
             return rounded(made(architecture, 1, 24))
 
         monkeypatch.setattr(module.training, "train_network", network)
-        monkeypatch.setattr(module, "lessons_of", lambda env: module.Lessons(None, None))
+        monkeypatch.setattr(module.training, "BASE_IMAGES", 6)
+        monkeypatch.setattr(module, "held_out", partial(module.held_out, n=4))
         monkeypatch.setattr(module, "examine", lambda network, questions: certificate)
         return asked
 
@@ -45,7 +48,9 @@ def test_a_certified_network_is_written_and_loads(in_no_time, capsys, tmp_path):
     assert area == (0.004, 0.02)  # each patch draws its own area
     assert architecture == "vit"
     assert settings == {"seed": 3, "samples": 640, "show_progress": True}
-    said = capsys.readouterr().out
+    said, progress = capsys.readouterr()
+    for what in ("training images of quadrants: 6 of 6", "held-out images of quadrants: 4 of 4"):
+        assert f"drawing {what} images, " in progress
     assert "R^2 0.9950, largest null patch 0.020" in said
     call = "al.load('quadrants', image_size=24, trained='a.safetensors')"
     assert f"\na.safetensors: certified; next: {call}\n" in said

@@ -137,6 +137,7 @@ REFUSALS = {
     },
     "compare {}": {
         "methods.py:right --csv t.txt --json t.txt": "--csv and --json are both 't.txt'",
+        "saliency --html a.html": "no option --html (it writes no page: take --figure PATH, or --html",
         "methods.py:right --latex t.csv": "--latex is 't.csv', ... name it .tex",
         "methods.py:right --maps maps.gif": "--maps is 'maps.gif': name it .png, .pdf or .svg",
         "methods.py:right --csv missing/t.csv": "there is no folder 'missing'",
@@ -226,7 +227,7 @@ REFUSALS = {
     "{}": {
         "check-submission sealed/lab.zip none": "cannot read 'none'",
         "check-submission sealed/key.zip ada": "lacks lab.json",
-        "check-submission sealed/lab.zip ada": "ada has these 2 problems",
+        "check-submission sealed/lab.zip ada": "ada has these 3 problems",
         "check-submission lab.zip sub": "lab.zip",
         "grade sealed/lab.zip sealed/key.zip": "Missing argument",
         "grade sealed/lab.zip sealed/lab.zip ada": "lacks answers.json",

@@ -15,6 +15,7 @@ import attributionlab
 from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
 from attributionlab.methods import Shown
+from attributionlab.verdicts.diagnosis.causes import none_found
 from attributionlab.verdicts.diagnosis.evidence import ANYWAY, Evidence
 from attributionlab.verdicts.diagnosis.hints import across, diagnose
 from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
@@ -779,3 +780,14 @@ def test_where_nothing_fits_the_report_says_so_and_what_was_excluded():
     assert "network" not in hint.says  # nothing was tried out
     [tried] = diagnose(replace(of, shown=Shown(*ENDS, OWN, OWN, OWN))).hints
     assert "depend on the network" in tried.says
+
+
+def test_where_no_cause_fits_the_network_that_was_tested_can_be_shown():
+    of = evidence(
+        like(SHIFTED),
+        overrides={"implementation": "natural", "image_size": 72, "redundant": 2},
+    )
+    assert none_found(of).confirm.endswith(
+        "`attributionlab show multi-color-sum --implementation natural --image-size 72` says what the "
+        "network computes"
+    )

@@ -311,7 +311,7 @@ def test_the_summary_states_the_facts():
         "integers in [0, 1]",
         "(0,)",
         "4,920",
-        "of 2^24 grid steps",
+        "of 2^24 grid steps, so float32 is exact",
         "gradcam: model.accumulator.5, iba: model.accumulator.11",
         "appendix D",
     ):

@@ -21,7 +21,7 @@ from captum.attr import Saliency
 from safetensors.torch import save
 
 import attributionlab as al
-from attributionlab.base import Answer, Ended, Process, files_read
+from attributionlab.base import Answer, AttributionLabError, Ended, Process, files_read
 from attributionlab.cli import main
 from attributionlab.show import INSIDE
 from attributionlab.verdicts import own_process
@@ -595,3 +595,24 @@ def test_what_a_process_tells_of_a_method_is_read_as_texts_and_numbers():
     assert [*described.__signature__.parameters] == ["baseline"]
     assert described.code == isolation.Described("json:loads", {}).code
     assert described.code != isolation.Described("json:dumps", {}).code
+
+
+def test_a_missing_value_is_refused_before_networks_are_made(file):
+    """The text of the file does not tell it, since the function is decorated."""
+    path = file(
+        """
+        def same(function):
+            return function
+        @same
+        def attack(model, inputs, targets, *, sigma): ...
+        class Own:
+            def __init__(self, model, sigma): ...
+            def attribute(self, inputs, target): ...
+        """
+    )
+    for name in ("attack", "Own"):
+        with pytest.raises(AttributionLabError, match=f"^{name}: no value for 'sigma'"):
+            as_tested(f"{path}:{name}")
+        assert as_tested(f"{path}:{name}", {"sigma": 1}).settings == {"sigma": 1}
+    with pytest.raises(AttributionLabError, match="no value for 'sigma'"):
+        as_tested(lambda model, inputs, targets, sigma: inputs)

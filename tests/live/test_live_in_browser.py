@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from captum.attr import IntegratedGradients
@@ -527,11 +528,24 @@ def test_a_pixel_travels_through_the_channels_of_torch(page, env):
             without.flatten(2)[..., pixel] = env.baseline.flatten()
             assert found["logits"] == env.model(images[:1])[0].tolist()
             assert found["without"] == env.model(without)[0].tolist()
+        # Only a channel that the pixel sets off raises an output, by what the pixel does.
+        effects = np.array([each or [0.0] * env.classes for each in found["effects"]])
+        moved = np.subtract(found["logits"], found["without"])
+        assert effects.sum(0).tolist() == moved.tolist()
+        assert [bool(each) for each in found["effects"]] == [
+            each != 0 for each in shown_layer["values"]
+        ]
+        assert [*filter(None, found["names"])] == ["orange", "rose", "lime", "spring"]
     wires = found["layers"][0]["wires"]
     weight = env.model[0][0].weight.flatten(1)
     assert [[*map(tuple, row)] for row in wires] == [
         [(k, value) for k, value in enumerate(row) if value] for row in weight.tolist()
     ]
+
+
+def said_color(page):
+    """The color of the pixel whose way is shown."""
+    return tuple(map(int, re.search(r"color ([\d, ]+)\.", text_of(page, "status"))[1].split(",")))
 
 
 def test_a_page_opens_on_a_marked_pixel_that_the_output_depends_on(browser, tmp_path):
@@ -550,6 +564,22 @@ def test_a_page_opens_on_a_marked_pixel_that_the_output_depends_on(browser, tmp_
     top = find(browser, "#cursor").value_of_css_property("top")
     height = find(browser, "#image").size["height"]
     assert float(top.removesuffix("px")) == pytest.approx(row * height / SIDE, abs=1)
+    # The last wire starts behind the box that is on, which names its color.
+    label = f"1 {next(name for name, color in env.colors.items() if color == said_color(browser))}"
+    box, text, wire = browser.execute_script(
+        """
+        const all = (kind) => [...document.querySelectorAll(`#way ${kind}`)];
+        const text = all("text").find((each) => each.textContent === arguments[0]);
+        return [all("rect.on").at(-1), text, all("line").at(-1)].map((each) => {
+          const { x, y, width, height } = each.getBBox();
+          return [x, y, width, height];
+        });
+        """,
+        label,
+    )
+    assert wire[0] == pytest.approx(text[0] + text[2], abs=12)
+    middle = box[1] + box[3] / 2
+    assert min(abs(wire[1] - middle), abs(wire[1] + wire[3] - middle)) < 1
 
 
 def test_a_click_shows_a_pixels_way_and_a_slider_changes_the_map(page, env):

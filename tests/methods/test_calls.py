@@ -577,7 +577,7 @@ def test_progress_counts_the_images_that_have_passed(monkeypatch):
     # One to see how many fit, one as it is, four with a window hidden; at a network's first call two
     # alone and together, which shows whether images change each other.
     assert [(each.what, each.done, each.unit) for each in tasks] == [("occlusion", 10, "images")]
-    assert tasks[0].text(tasks[0].start + 1) == "occlusion: 10 images, 1 s"
+    assert tasks[0].text(1.0, 0.0) == "occlusion: 10 images, 1 s"
 
 
 def test_a_chain_of_modules_that_are_called_one_by_one_answers_as_a_whole():

@@ -16,6 +16,7 @@ from torch import nn
 
 from attributionlab import AttributionLabError, papers
 from attributionlab.cli import app as cli
+from attributionlab.cli import main
 from attributionlab.papers import catalog, items, reproduce
 from attributionlab.papers.catalog import CLAIMS, Claim, Found, Grade, Item
 from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of, of_images
@@ -85,6 +86,15 @@ def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_di
         [found] = outcome.claims
         assert (found["here"], found["reason"]) == (here, "x is ours" if here == "differs" else "")
         assert outcome.tables["main"].n[0] == 3
+
+
+def test_a_terminal_leaves_out_columns_in_which_no_row_has_a_value(register, capsys):
+    register(
+        lambda run: Found({"main": pd.DataFrame({"x": [1.5], "f1_negative": [float("nan")]})}),
+        sizes={"n": 3},
+    )
+    assert main(["reproduce", "tiny"]) == 0
+    assert "\nmain\n  x\n1.5\n" in capsys.readouterr().out
 
 
 def test_every_claim_is_about_an_item_of_the_catalog_says_something_and_has_its_check():

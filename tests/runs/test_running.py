@@ -228,7 +228,7 @@ def test_the_time_left_counts_what_takes_no_cpu_time_here(clock, monkeypatch):
     pairs = run_cells([cell(str(place), work) for place in range(4)])
     next(pairs)
     next(pairs)  # the first is counted now
-    assert task.text(3.0) == "testing, 1: 1 of 4 cells, 3 s, 0.33 a second, about 9 s left"
+    assert task.text(3.0, 0.0) == "testing, 1: 1 of 4 cells, 3 s, 0.33 a second, about 9 s left"
 
 
 def test_long_cells_at_the_front_are_left_to_several_processes(clock):

@@ -3,6 +3,7 @@
 import io
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
@@ -76,3 +77,15 @@ def test_markdown_has_numbers_of_three_digits_and_nothing_for_nan():
     assert markdown(["a_b", "c|"], rows) == (
         "| a b | c\\| |\n|---|---|\n| 0.123 | \\| |\n|  | nan |\n| 12,345 | x |"
     )
+
+
+def test_what_is_missing_is_nothing_and_truth_is_yes_or_no():
+    frame = pd.DataFrame(
+        {
+            "count": pd.array([2, None], dtype="Int64"),
+            "agree": pd.Series([np.True_, np.False_], dtype=object),
+            "either": pd.array([None, True], dtype="boolean"),
+            "text": [None, "a"],
+        }
+    )
+    assert [line.split() for line in lines(frame, 80)[1:]] == [["2", "yes"], ["no", "yes", "a"]]

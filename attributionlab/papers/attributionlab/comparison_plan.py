@@ -108,7 +108,8 @@ def _compared(run: Run, plan: Plan) -> Comparison:
 def compared(plan: Plan, found: Comparison, labels: dict[str, str] | None = None) -> Found:
     """What a plan gave; `labels` are of methods whose own differ from published_verdicts.csv."""
     verdicts = verdict_table(found, published_verdicts(plan.figure).replace(labels or {}))
-    tables = {"summary": found.summary(), "scores": found.to_frame()}
+    summary = found.summary().round({"gap": 6})  # below it is rounding of float32
+    tables = {"summary": summary, "scores": found.to_frame()}
     tables |= {"verdicts": verdicts} if len(verdicts) else {}
     if plan.claim == "positive-smoothed":
         best = {result.name: result.ceiling for _, result in found.results}

@@ -41,6 +41,7 @@ const explore = ({ main, ask, element, draw, say, panel, point, now, nameOf, toC
             write(ends.x1 + 0.3 * (ends.x2 - ends.x1), ends.y1 + 0.3 * (ends.y2 - ends.y1) - 4, `x ${shown(weight)}`, "middle", "weight");
         })));
     const names = ["this pixel", ...stages.map(({ length }, k) => (k + 1 < stages.length ? `${length} channels` : "colors"))];
+    const labelOf = (place, k) => `${shown(columns[place][k])} ${place + 1 < columns.length ? "" : found.names[k]}`.trim();
     columns.forEach((values, place) => {
       const n = values.length, size = Math.max(side(n) - 3, 3);
       write(X(place), 16, names[place], "middle", "strong");
@@ -49,7 +50,7 @@ const explore = ({ main, ask, element, draw, say, panel, point, now, nameOf, toC
         const cell = put("rect", { ...box, class: value ? "cell on" : "cell" });
         cell.append(element("title", {}, `channel ${k + 1}: ${shown(value)}`));
         if (!place) cell.style.fill = toColor(found.color);
-        if (n <= 8) write(X(place) + size / 2 + 5, Y(k, n) + 4, shown(value), "start", value ? "strong" : "");
+        if (n <= 8) write(X(place) + size / 2 + 5, Y(k, n) + 4, labelOf(place, k), "start", value ? "strong" : "");
       });
     });
     const n = main.classes.length, last = columns.length - 1, most = Math.max(...found.logits.map(Math.abs), 1);
@@ -58,7 +59,11 @@ const explore = ({ main, ask, element, draw, say, panel, point, now, nameOf, toC
     main.classes.forEach(({ name, color }, k) => {
       const y = 30 + TALL / 2 + (k - (n - 1) / 2) * Math.min(56, TALL / n), change = found.logits[k] - found.without[k];
       const long = 90 * (Math.abs(found.logits[k]) / most);
-      if (change) put("line", { x1: X(last) + 40, y1: 30 + TALL / 2, x2: answers - 8, y2: y, class: change > 0 ? "wire up" : "wire down" });
+      found.effects.forEach((effect, from) => {
+        if (!effect || !effect[k]) return;
+        const cells = columns[last].length, label = cells <= 8 ? 10 + 7 * labelOf(last, from).length : 0;
+        put("line", { x1: X(last) + 12 + label, y1: Y(from, cells), x2: answers - 8, y2: y, class: effect[k] > 0 ? "wire up" : "wire down" });
+      });
       const bar = put("rect", { x: answers, y: y - 9, width: long, height: 18, class: "count" });
       if (color) bar.style.fill = toColor(color);
       const said = `${shown(found.logits[k])}${change ? ` (${change > 0 ? "+" : ""}${shown(change)})` : ""}`;

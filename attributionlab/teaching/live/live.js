@@ -252,11 +252,11 @@
     return { subject, network, image: image - 1, method, baseline: start, steps, spacing, ...over };
   }
 
-  // Colors to paint with: those of the classes, the background, and one that no image has
+  // Colors to paint with: those that have names, the background, and one that no image has
   const toColor = (color) => `rgb(${(color.length === 1 ? Array(3).fill(color[0]) : color).map((each) => (255 * each) / main.highest)})`;
   const PALETTE = [
-    ...main.classes.filter(({ color }) => color),
-    ...(main.classes.some(({ color }) => color) ? [] : [{ name: "highest value", color: main.background.map(() => main.highest) }]),
+    ...main.named,
+    ...(main.named.length ? [] : [{ name: "highest value", color: main.background.map(() => main.highest) }]),
     { name: "background", color: main.background },
     ...(main.highest > 1 ? [{ name: "a color that no image has", color: main.background.map((_, c) => 90 + 40 * c) }] : []),
   ];

@@ -113,7 +113,7 @@ def live_page(
     --------
     >>> import attributionlab as al
     >>> from attributionlab.teaching.live.page import live_page
-    >>> page = live_page(al.load("white-sum", image_size=24), n=1)  # doctest: +SKIP
+    >>> page = live_page(al.load("multi-color-sum", image_size=24), n=1)  # doctest: +SKIP
     """
     side = env.image_shape[-1]
     if not SMALLEST <= side <= LARGEST:
@@ -181,6 +181,8 @@ def _subject(
     truth = env.truth(images, targets)
     with torch.no_grad():
         logits = {name: each.model(images).tolist() for name, each in variants.items()}
+    classes = _classes(env, names)
+    named = [{"name": name, "color": list(color)} for name, color in env.colors.items()]
     return {
         "name": env.name,
         "claim": env.spec.claim,
@@ -189,7 +191,8 @@ def _subject(
         "highest": env.max_value,
         "background": [int(value) for value in env.recipe.background],
         "output": env.outputs[0],
-        "classes": _classes(env, names),
+        "classes": classes,
+        "named": named or [each for each in classes if "color" in each],
         "images": tensors.add(images.numpy()),
         "targets": targets.tolist(),
         # 2 and 3 stand for no sign: relevant with both, and not asked.

@@ -317,7 +317,8 @@ const requests = {
       return { logits, output };
     });
   },
-  /** A pixel's way through the network: the channels of its color, and what the outputs are without it. */
+  /** A pixel's way through the network: the channels of its color, and what the outputs are without it; for each of the
+   *  last channels, the only named color that it responds to, and how much its value there raises the outputs. */
   trace({ pixel, ...request }) {
     const { where, network, image, target } = parts(request), color = image.colors[image.index[pixel]];
     const values = forward(network.pixel, columnsOf([color]), 1), index = image.index.slice();
@@ -325,10 +326,22 @@ const requests = {
       const entries = (_, r) => range(starts[r + 1] - starts[r], (k) => [from[starts[r] + k], weight[starts[r] + k]]);
       return { kind, values: values[place + 1], wires: starts ? Array.from({ length: starts.length - 1 }, entries) : null };
     });
-    const { logits, output } = run(network, image.colors, index);
+    const { pixel: features, logits, output } = run(network, image.colors, index), silenced = features.pop();
+    const effects = Array.from(values.pop(), (value, f) => {
+      if (!value) return null;
+      const x = spread(silenced, image.colors.length, index);
+      x[f * index.length + pixel] = 0;
+      const { [network.logits]: silent } = forward(network.map, x, 1);
+      return Array.from(logits, (each, k) => each - silent[k]);
+    });
+    const n = where.named.length, responses = n ? forward(network.pixel, columnsOf(where.named.map((each) => each.color)), n).pop() : [];
+    const names = effects.map((_, f) => {
+      const heard = where.named.filter((_, k) => responses[f * n + k]);
+      return heard.length === 1 ? heard[0].name : "";
+    });
     index[pixel] = 0;
     const without = run(network, image.colors, index);
-    return { color, layers, target, logits, output, without: without.logits, outputWithout: without.output };
+    return { color, layers, target, logits, output, effects, names, without: without.logits, outputWithout: without.output };
   },
   /** Points of a path: the colors there, the sums of the detector's channels, and the map so far. */
   path({ upto, ...request }) {

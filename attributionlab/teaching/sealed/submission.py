@@ -19,6 +19,7 @@ from attributionlab.base import (
     in_one_line,
     listed,
     nearest,
+    refuse_if,
 )
 from attributionlab.teaching.sealed import archives
 from attributionlab.teaching.sealed.laboratory import files_in, spec_in
@@ -70,7 +71,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
             except AttributionLabError as error:
                 problems.append(str(error))
     if not found:
-        raise AttributionLabError("; ".join(problems))
+        refuse_if(problems)
     answers = dict[str, Any]()
     if ANSWERS in found:
         answers, unread = read_answers(found[ANSWERS], spec)
@@ -112,14 +113,15 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     try:
         given = read_submission(Path(submission), spec)
     except AttributionLabError as error:
-        return [str(error)]
+        return [*error.problems] or [str(error)]
     problems = list(given.problems)
     answers = given.answers if given.texts is None else {**given.answers, FREE: given.texts}
     asked = {"methods": spec["methods"], "doses": spec["colors"], FREE: spec.get(FREE, {})}
     for question, names in asked.items():
         left_out = [name for name in names if name not in answers.get(question, names)]
         if left_out:
-            problems.append(f"{_missing(*left_out)}: mention each under {question}")
+            missing = _unanswered(left_out) if question == FREE else _missing(*left_out)
+            problems.append(f"{missing}: mention each under {question}")
     return problems
 
 
@@ -192,8 +194,10 @@ def read_answers(
             found[question] = read(document[question], spec)
         except AttributionLabError as error:
             problems.append(f"{question} {error}")
-    if missing:
-        problems.append(f"{_missing(*missing)}: see questions.md")
+    if marked := [name for name in missing if name != FREE]:
+        problems.append(f"{_missing(*marked)}: see questions.md")
+    if FREE in missing:
+        problems.append(f"{_unanswered([FREE])}: see questions.md")
     if others := _few(set(document) - set(asked)):
         problems.append(f"answers.json has {others}, which is not asked for")
     return found, problems
@@ -203,6 +207,13 @@ def _missing(*names: str) -> str:
     """What becomes of files and answers that are missing, as questions.md says it."""
     is_and_gets = "is missing and gets" if len(names) == 1 else "are missing and get"
     return f"{listed(names)} {is_and_gets} no points"
+
+
+def _unanswered(names: Sequence[str]) -> str:
+    """As `_missing`, of answers in words, which get no points anyway."""
+    return (
+        f"{listed(names)} {'is' if len(names) == 1 else 'are'} missing, which a person would read"
+    )
 
 
 def _few(names: set[str]) -> str:

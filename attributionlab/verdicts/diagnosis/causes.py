@@ -4,6 +4,7 @@ A rule is a small function. Those of what guards and constants speak for come fi
 look like. Where the evidence fits no cause, there is no hint.
 """
 
+import shlex
 from collections.abc import Callable
 
 import numpy as np
@@ -491,6 +492,15 @@ def unrelated(e: Evidence) -> Hint | None:
     )
 
 
+def _shown(e: Evidence) -> str:
+    """An environment with the network that was tested, as the command `show` takes it."""
+    options = {name: e.overrides.get(name) for name in ("implementation", "image_size")}
+    words = [
+        (f"--{name.replace('_', '-')}", str(value)) for name, value in options.items() if value
+    ]
+    return shlex.join([e.environment, *(word for pair in words for word in pair)])
+
+
 def none_found(e: Evidence) -> Hint | None:
     """That nothing fits, and what was looked for."""
     if 1 - e.missing >= SOLVED_ABOVE or unrelated(e) or not e.likeness.ranked:
@@ -503,8 +513,8 @@ def none_found(e: Evidence) -> Hint | None:
         "none-found",
         f"no cause was found; the maps have r = {e.likeness.truth:.2f} with the truth. Excluded: "
         f"{listed(list(dict.fromkeys(excluded)))}",
-        f"compare maps and truth by eye (`--html PATH`), and see `attributionlab show {e.environment}` "
-        "for what the network computes",
+        f"compare maps and truth by eye (`--html PATH`); `attributionlab show {_shown(e)}` says what "
+        "the network computes",
         e.missing,
     )
 

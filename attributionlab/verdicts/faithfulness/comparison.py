@@ -181,7 +181,7 @@ class Comparison(Files):
 
     def summary(self) -> "pd.DataFrame":
         """One row for each method and environment: overall precision, recall and F1, F1 of the positive
-        and negative part, completeness gap, questions solved, and the verdict on the method's claim;
+        and negative part, completeness gap, questions solved and asked, and the verdict on the claim;
         methods that optimize have rows for other runs, as in `to_frame`. "pass?": see `not_excluded`.
         """
         import pandas as pd
@@ -203,6 +203,7 @@ class Comparison(Files):
                     "claim": report.claim,
                     "claim_f1": result.claim_f1,
                     "solved": result.count.solved,
+                    "asked": result.count.asked,
                     "verdict": marked_verdict(result.verdict, doubted[report.label]),
                 }
             )
@@ -219,7 +220,8 @@ class Comparison(Files):
                 for end in result.spread()
             ]
         numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
-        return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, float), "solved": "Int64"})
+        types = {**dict.fromkeys(numbers, float), **dict.fromkeys(("solved", "asked"), "Int64")}
+        return pd.DataFrame(rows).astype(types)
 
     def paper_table(self) -> "pd.DataFrame":
         """A table for a paper: one row for each method.

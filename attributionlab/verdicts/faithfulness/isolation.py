@@ -40,6 +40,7 @@ from attributionlab.methods import (
     as_method,
     call_captum_instance,
     call_function,
+    check_complete,
     checked_maps,
     collect_notices,
     derived,
@@ -202,6 +203,7 @@ def as_tested(
     if isolated and isinstance(method, str) and _names_users_code(method):
         return _met(method, settings)
     found = as_method(method, KNOWN, settings)
+    check_complete(found)
     if not isolated or not is_users(found):
         return found
     if found.call is call_captum_instance:
@@ -240,6 +242,7 @@ class _Meet(NamedTuple):
     def answer(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """In the method's process."""
         method = as_method(_method().function, {}, self.settings)
+        check_complete(method)
         told = attributes(method, "claim", "output", "resolution", "runs", "gradient")
         return {**told, "takes": sorted(method._declared)}, {}
 

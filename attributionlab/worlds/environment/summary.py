@@ -25,30 +25,36 @@ def summary_of(env: "Environment") -> str:
         "formula": spec.formula,
         "source": spec.source,
         "task": f"{env.task}, {network.classes} output{'s' * (network.classes > 1)}",
-        "layers": f"{len(weighted)} with weights, {parameters:,} parameters",
         "images": f"{recipe.channels} x {recipe.image_size} x {recipe.image_size}",
         "valid box": f"integers in [0, {env.max_value}]",
         "true baseline": str(recipe.background),
-        "largest count": f"{network.max_count:,} (the network is exact up to here)",
-        "exactness": network.exactness,
-        "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in env.layers.items()),
-        "smoothed truth": f"Gaussian, sigma {env.smoothing_sigma:g} pixels",
     }
     if env.hidden():
         rows["hidden"] = ", ".join(f"{thing} (1 of {m})" for thing, m in env.hidden().items())
+    built = {
+        "layers": f"{len(weighted)} with weights, {parameters:,} parameters",
+        "largest count": f"{network.max_count:,} (the network is exact up to here)",
+        "exactness": network.exactness.replace("grid steps", "grid steps, so float32 is exact"),
+        "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in env.layers.items()),
+        "smoothed truth": f"Gaussian, sigma {env.smoothing_sigma:g} pixels",
+    }
     if env.rule:
-        rows["behind the counts"] = str(head_size(network))
+        built["behind the counts"] = str(head_size(network))
     if env.temperature is not None:
-        rows["temperature"] = f"{env.temperature:g}"
+        built["temperature"] = f"{env.temperature:g}"
     if env.implementation in IMPLEMENTATIONS:
         line = IMPLEMENTATIONS[env.implementation].line
-        rows["implementation"] = f"{env.implementation}: {line}"
+        built["implementation"] = f"{env.implementation}: {line}"
     for number, head in enumerate(heads_of(env.model), start=1):
-        rows[f"head {number} of {head.grid} x {head.grid}"] = str(head)
-    rows |= {f"  {name}": json.dumps(value) for name, value in spec.constants.items()}
-    rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
-    rows["spec"] = spec.digest[:16]
-    return "\n".join([env.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
+        built[f"head {number} of {head.grid} x {head.grid}"] = str(head)
+    stated = {name: json.dumps(value) for name, value in spec.constants.items()}
+    stated |= {name: f"{value:g} in force" for name, value in network.effective.items()}
+    parts = {"": rows, "how its network is built": built, "constants of its files": stated}
+    lines = [env.name]
+    for heading, part in parts.items():
+        lines += [f"\n{heading}"] * bool(heading)
+        lines += [f"  {key:<20} {value}" for key, value in part.items()]
+    return "\n".join([*lines, f"  {'spec':<20} {spec.digest[:16]}"])
 
 
 def summary_of_worlds(worlds: "WorldSet") -> str:

@@ -136,7 +136,9 @@ class HeldOut(NamedTuple):
 
 @own_arithmetic()
 @plain_torch()
-def held_out(env: World, n: int = HELD_OUT, seed: int = HELD_OUT_SEED) -> HeldOut:
+def held_out(
+    env: World, n: int = HELD_OUT, seed: int = HELD_OUT_SEED, show_progress: bool = False
+) -> HeldOut:
     """Ask the rule about images of a world, and about each intervention on them.
 
     One kind is beside the world's colors: each value of each pixel is moved by up to `SHIFT`. A network
@@ -144,7 +146,7 @@ def held_out(env: World, n: int = HELD_OUT, seed: int = HELD_OUT_SEED) -> HeldOu
 
     Result: what `examine` asks any network.
     """
-    pictures = drawn_pictures(env, n, seed)
+    pictures = drawn_pictures(env, n, seed, "held-out", show_progress)
     answers = RuleAnswers(env, pictures.colors)
     generator = torch.Generator().manual_seed(seed)
     kinds = {HELD: pictures}

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float32, UInt8
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, own_arithmetic
+from attributionlab.base import AttributionLabError, own_arithmetic, track
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.rule import Rule
@@ -54,8 +54,10 @@ class Pictures(NamedTuple):
         return Pictures(self.colors, self.shown[chosen], self.patches[chosen])
 
 
-def drawn_pictures(env: World, n: int, seed: int) -> Pictures:
-    """The first n images of a world.
+def drawn_pictures(
+    env: World, n: int, seed: int, kind: str = "", show_progress: bool = False
+) -> Pictures:
+    """The first n images of a world, which are called of a `kind` where progress is shown.
 
     Raises AttributionLabError for images with other colors than those that the world states: they are
     no pictures of few colors.
@@ -66,7 +68,9 @@ def drawn_pictures(env: World, n: int, seed: int) -> Pictures:
             "color images: take a world of colors"
         )
     colors = torch.tensor([env.recipe.background, *_stated_colors(env)]).float()
-    samples = [env.dataset(n, seed)[index] for index in range(n)]
+    what = f"drawing {kind} images of {env.name}"
+    indices = track(range(n), n, what, show_progress, "images")
+    samples = [env.dataset(n, seed)[index] for index in indices]
     images = torch.stack([sample.image for sample in samples])
     same = torch.stack([(images == color[:, None, None]).all(1) for color in colors])
     if len(colors) > 1 + MOST_COLORS or not same.any(0).all():

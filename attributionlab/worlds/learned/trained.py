@@ -18,6 +18,7 @@ from attributionlab.base import (
     Seed,
     argument_problems,
     checked_arguments,
+    follow,
     format_error,
     refuse_if,
     write_atomically,
@@ -268,9 +269,13 @@ class Lessons(NamedTuple):
     questions: HeldOut
 
 
-def lessons_of(env: World) -> Lessons:
+def lessons_of(env: World, show_progress: bool = False) -> Lessons:
     """Those of a world; they take longer to draw than the smallest network to train."""
-    return Lessons(drawn_pictures(env, training.BASE_IMAGES, training.IMAGES_SEED), held_out(env))
+    drawn = training.BASE_IMAGES, training.IMAGES_SEED
+    return Lessons(
+        drawn_pictures(env, *drawn, "training", show_progress),
+        held_out(env, show_progress=show_progress),
+    )
 
 
 @checked_arguments
@@ -305,9 +310,10 @@ def make_trained(
     )
     recipe = training.Recipe(architecture, seed, samples)
     refuse_untrainable(architecture, env.recipe.image_size)  # before images are drawn
-    pictures, questions = lessons_of(env) if lessons is None else lessons
+    pictures, questions = lessons_of(env, show_progress) if lessons is None else lessons
     network = training.train_network(
         env, architecture, pictures, seed=seed, samples=samples, show_progress=show_progress
     )
-    certificate = examine(network, questions)
+    with follow(f"examining the network of {env.name}", show=show_progress):
+        certificate = examine(network, questions)
     return TrainedNetwork(network, rule_of(env), recipe, certificate)

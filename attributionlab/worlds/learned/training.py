@@ -107,7 +107,7 @@ def train_network(
         steps = -(-samples // BATCH)
         _fit(
             network,
-            track(batches, steps, f"train {env.name}", show_progress, "batches"),
+            track(batches, steps, f"training on {env.name}", show_progress, "batches"),
             scale,
             ARCHITECTURES[architecture].rate,
             steps,
