@@ -424,20 +424,24 @@ def _notes(panels: Sequence[Panel], plan: _Plan) -> list[str]:
 
 def with_code(text: str) -> Markup:
     """Text with what stands between backticks as code, of which no flag is broken at its hyphens, and
-    which is a block if it has several lines; the text is anybody's, and escaped.
+    which is a block if it has several lines (`printable_document` writes their ends as in Python); the
+    text is anybody's, and escaped.
 
     Examples
     --------
     >>> with_code("set `n` above 1 < 2")
     Markup('set <code>n</code> above 1 &lt; 2')
     """
-    parts = re.split(r"`([^`]+)`", text)
+    parts = re.split(r"`([^`\n]+)`", text)
     return Markup("").join(
-        Markup(f"<code{' class=lines' * (chr(10) in part)}>{unbroken(part)}</code>")
-        if place % 2
-        else escape(part)
+        _code(part.replace("\\n", "\n")) if place % 2 else escape(part)
         for place, part in enumerate(parts)
     )
+
+
+def _code(code: str) -> Markup:
+    lines = ' class="lines"' * ("\n" in code)
+    return Markup(f"<code{lines}>{unbroken(code)}</code>")
 
 
 def unbroken(code: str) -> Markup:

@@ -303,6 +303,9 @@ def few_images_text(n: int) -> str:
     return f"with fewer than {FEWEST_QUESTIONS} questions no method passes"
 
 
+CODE = ". The code:"
+"""Before code, with lines of its own, that a page shows and a terminal leaves out."""
+
 EITHER = "pass or fail"
 """What a control may do of which nothing is asked."""
 
@@ -347,7 +350,7 @@ def without_page(confirm: str) -> str:
 
 def next_command(confirm: str, command: str) -> str:
     """The command that shows what became of a user's method, unless what would confirm its cause has
-    one; a built-in one would answer the same again.
+    one or is about other code; a built-in one would answer the same again.
 
     Examples
     --------
@@ -355,7 +358,8 @@ def next_command(confirm: str, command: str) -> str:
     'attributionlab test mine.py:mine'
     """
     users = re.match(r"attributionlab test \S+[.:]", command)
-    return command if users and "attributionlab" not in confirm else ""
+    stated = "attributionlab" in confirm or CODE in confirm
+    return command if users and not stated else ""
 
 
 def limit_phrase(name: str) -> str:
@@ -391,8 +395,9 @@ def gap_text(gap: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """A hint with a capital letter and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    """A hint with a capital letter, and a full stop unless it ends with lines of code."""
+    ended = text.endswith((".", "!", "?")) or CODE in text
+    return text[:1].upper() + text[1:] + ("" if ended else ".")
 
 
 TRUTH_COLUMNS = {

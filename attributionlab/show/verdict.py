@@ -21,8 +21,6 @@ SOLVED = "solved, 95 % interval"
 NOTEBOOK = 100
 """Columns of a table in a notebook."""
 TO_CONFIRM = "  to confirm"
-CODE = ". The code:"
-"""Before what a page shows, which has lines of its own."""
 ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
 MORE = "More: --verbose, report.text(); pictures: {}."
@@ -157,8 +155,9 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title, texts in grouped.items():
         for index, text in enumerate(texts[: kept[title]] if title in kept else []):
             if title == TO_CONFIRM:  # what to do, without what would be seen then
-                command = reading.next_command(text, document["command"])
-                step = document["hints"][0]["confirm"].partition("; confirmed")[0]
+                confirm = document["hints"][0]["confirm"]
+                command = reading.next_command(confirm, document["command"])
+                step = confirm.partition("; confirmed")[0]
                 step = reading.without_page(step) if " --html" in document["command"] else step
                 row = ROW * (" --env " in step and "--one-network" not in step)
                 yield "next", _copyable(f"{step}; then `{command}`" if command else step) + row
@@ -244,7 +243,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "inconclusive", reading.undecided(label, result)
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
-        yield TO_CONFIRM, hint["confirm"].partition(CODE)[0].replace("`", "")
+        yield TO_CONFIRM, hint["confirm"].partition(reading.CODE)[0].replace("`", "")
     for title, text_of in {**reading.SHOWN, **reading.NOTES}.items():
         said: dict[str, list[str]] = {}  # environments of which the same is said
         for label, result in named:

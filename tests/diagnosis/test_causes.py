@@ -725,7 +725,7 @@ def test_to_a_class_of_captums_no_argument_is_added_but_a_function_around_it_is_
     _, function = ast.parse(lines).body
     assert function.args.args[-1].arg == "baseline"
     assert "DeepLift(model).attribute\n" in lines
-    assert "(inputs, target=targets, baselines=" in lines
+    assert "(inputs, baselines=start, target=targets)" in lines
     assert "sample 0 has (20, 20, 20)" in hint.says
 
 

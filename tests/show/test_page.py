@@ -506,6 +506,23 @@ def test_names_between_backticks_are_code_and_stay_text():
     assert "a <code> alone, and In &lt;i&gt;maps&lt;/i&gt; of </code>" in rendered(document)
 
 
+def test_code_with_lines_is_a_block_that_nothing_follows():
+    code = "from captum.attr import DeepLift\n\ndef my_method(model):\n    return model"
+    hint = {
+        "cause": "baseline",
+        "says": "the method starts from black",
+        "confirm": f"wrap it (`--html PATH` shows the code); confirmed if so. The code: `{code}`",
+    }
+    document = cases.whole(
+        cases.environment("quadrants", "fail", 0.4),
+        hints=[hint],
+        command="attributionlab test captum.attr:DeepLift",
+    )
+    page = rendered(document)
+    assert f'</b> Wrap it; confirmed if so. The code: <code class="lines">{code}</code></p>' in page
+    assert "Then run" not in page
+
+
 def test_a_flag_is_not_broken_at_its_hyphens():
     says = "run `a --image-size 7 <b-c>`"
     hint = dict.fromkeys(("cause", "says", "confirm"), says)

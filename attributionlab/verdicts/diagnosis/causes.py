@@ -288,10 +288,11 @@ def _from_the_background(e: Evidence) -> str:
         return f"let the method declare an argument named `baseline` and start from it; {seen}"
     return (
         "wrap it in a function that takes `baseline` and test that (`--html PATH` shows the code); "
-        f"{seen}. The code: `from captum.attr import {e.captum}\n\n\n"
+        f"{seen}. The code: `from captum.attr import {e.captum}\n\n"
         "def my_method(model, inputs, targets, baseline):\n"
-        f"    attribute = {e.captum}(model).attribute\n"
-        "    return attribute(inputs, target=targets, baselines=baseline.expand_as(inputs))`"
+        f"    explain = {e.captum}(model).attribute\n"
+        "    start = baseline.expand_as(inputs)\n"
+        "    return explain(inputs, baselines=start, target=targets)`"
     )
 
 
