@@ -91,7 +91,7 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
     assert "nobody" not in shown
     hint["confirm"] = "wrap it; confirmed if seen. The code: `a\n    b`"
     assert "next          wrap it\n" in text(verdict_table(document), 100)
-    assert "to confirm    wrap it; confirmed if seen\n" in text(report_table(document), 100)
+    assert re.search(r"to confirm +wrap it; confirmed if seen\n", text(report_table(document), 100))
     narrow = text(verdict_table(document), 80).splitlines()
     for name in DEFAULT_ENVIRONMENTS:
         [row] = [line.split() for line in narrow if line.startswith(f"{name} ")]
