@@ -37,6 +37,7 @@ from attributionlab.verdicts.metric_trials.asking import OFFSET, PIXELS, Examine
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
 from attributionlab.verdicts.metric_trials.registry import METRICS, NAMED
 from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
+from attributionlab.verdicts.metric_trials.words import NUMBERS
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_what_it_cannot_see_has_its_evidence_in_checks_lures_and_the_contrast(ca
 def test_the_drop_is_the_smallest_dose_whose_interval_lies_above_zero(card):
     assert card.drops_at() == {"share": 0.1}
     assert card.row()["drops_at"] == "share 0.1"
-    found = card.tables()["Headline"]["what"].tolist()
+    found = card.tables()[NUMBERS]["what"].tolist()
     assert found == ["agreement", "swap contrast", "lead over control", "drop", "drop", "drop"]
 
 
