@@ -158,7 +158,8 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 confirm = document["hints"][0]["confirm"]
                 command = reading.next_command(confirm, document["command"])
                 step = confirm.partition("; confirmed")[0]
-                step = reading.without_page(step) if " --html" in document["command"] else step
+                if " --html" in document["command"]:
+                    step = step.replace(" (`--html PATH`)", "").replace("`--html PATH`", "the page")
                 row = ROW * (" --env " in step and "--one-network" not in step)
                 yield "next", _copyable(f"{step}; then `{command}`" if command else step) + row
             else:

@@ -91,6 +91,10 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
     assert "nobody" not in shown
     hint["confirm"] = "wrap it; confirmed if seen. The code: `a\n    b`"
     assert "next          wrap it\n" in text(verdict_table(document), 100)
+    document["command"] = "attributionlab test mine.py:mine --html page.html"
+    hint["confirm"] = "look (`--html PATH`) or wrap it (`--html PATH` shows how); confirmed if so"
+    assert "look or wrap it (the page shows how); then" in text(verdict_table(document), 100)
+    hint["confirm"] = "wrap it; confirmed if seen. The code: `a\n    b`"
     assert re.search(r"to confirm +wrap it; confirmed if seen\n", text(report_table(document), 100))
     narrow = text(verdict_table(document), 80).splitlines()
     for name in DEFAULT_ENVIRONMENTS:
