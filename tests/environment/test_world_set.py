@@ -116,7 +116,9 @@ def test_it_goes_to_another_process_with_its_worlds(env, monkeypatch):
     ],
 )
 def test_what_one_world_has_is_refused_with_the_remedy(env, ask):
-    with pytest.raises(al.AttributionLabError, match=r"is 3 worlds, each .* one of .*\.worlds"):
+    with pytest.raises(
+        al.AttributionLabError, match=r"is 3 worlds, each .* random:1:easy:3, .* worlds"
+    ):
         ask(env)
 
 

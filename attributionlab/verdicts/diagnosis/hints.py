@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attributionlab.base import SOLVED_ABOVE, listed
-from attributionlab.verdicts.diagnosis.causes import LAST_RESORTS, RULES, runner_up, shown_noise
+from attributionlab.verdicts.diagnosis.causes import (
+    IMAGE_ONLY,
+    LAST_RESORTS,
+    RULES,
+    runner_up,
+    shown_noise,
+)
 from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
 
 LEAST_PART = 0.2
@@ -90,7 +96,8 @@ def _beside(hint: Hint, named: Sequence[Hint], missing: float, enough: float) ->
         return hint._replace(explains=left) if left >= enough else None
     if hint.cause not in OF_THE_METHOD:
         return hint
-    others = [each.explains for each in named if each != hint and each.cause not in VAGUE]
+    no_reason = {*OF_THE_METHOD, *VAGUE, *IMAGE_ONLY}  # maps of random numbers look like a constant
+    others = [each.explains for each in named if each.cause not in no_reason]
     return hint._replace(explains=missing - max(others), tried=False) if others else hint
 
 
