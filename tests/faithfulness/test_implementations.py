@@ -1,5 +1,8 @@
 """The axis of implementations in a test: what is asked, and what is said of it."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import attributionlab as al
@@ -145,6 +148,25 @@ def test_other_constants_are_told_beside_other_environments():
     assert changed(al.world("red", image_size=SIDE))[1:] == [f"image_size = {SIDE}"]
     trained = al.load("at-least", implementation="trained")
     assert changed(trained, implementations="trained")[1:] == ["image_size = 24"]
+
+
+def test_files_with_names_of_the_catalog_are_not_taken_for_its_environments(tmp_path):
+    asked = protocol.places_of(None, {})
+    assert protocol.DEFAULT.changes(asked) == []
+    for env in asked:
+        env.spec = replace(env.spec, seed=env.spec.seed + 1)  # no constant, but another digest
+    names = ", ".join(protocol.DEFAULT_ENVIRONMENTS)
+    assert protocol.DEFAULT.changes(asked) == [f"environments = {names}"]
+    paper = [env for env in asked if env.implementation == "paper"]
+    assert protocol.DEFAULT.changes(paper) == [f"environments = {names}", "implementations = paper"]
+    # A rule that has a natural network, in a file named like an environment that has none.
+    file = tmp_path / "number-checker.toml"
+    designs = Path(al.__file__).parents[1] / "designs"
+    file.write_bytes((designs / "quadrants.toml").read_bytes())
+    own = protocol.places_of(str(file), {}, "natural")
+    told, *more = protocol.DEFAULT.changes(own)
+    assert told.startswith("environments = number-checker (")
+    assert more == ["implementations = natural", "image_size = 224"]
 
 
 @pytest.mark.parametrize(

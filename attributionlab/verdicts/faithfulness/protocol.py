@@ -113,16 +113,21 @@ def _environment_changes(environments: Sequence[Environment]) -> list[str]:
     written = tuple(dict.fromkeys(implementation for _, implementation in given))
     own = {each for each in written if each in IMPLEMENTATIONS} != set(DEFAULT_IMPLEMENTATIONS)
     found = [f"implementations = {', '.join(written)}"] if own else []
+    asked = {each for each in specs if each[1] in written}
+    others = given.keys() != asked or len(given) != len(environments)
     by_name: dict[str, dict[str, Any]] = {}
     for env in environments:
-        name = env.name.replace(f" ({env.implementation})", "", 1)
-        by_name.setdefault(name, {}).update(_own_constants(env))
-    asked = {each for each in specs if each[1] in written}
-    if given.keys() != asked or len(given) != len(environments):
+        name, constants = env.name.replace(f" ({env.implementation})", "", 1), _own_constants(env)
+        usual = specs.get((env.spec.name, env.implementation), env.spec)
+        others |= (
+            not constants and usual.digest != env.spec.digest
+        )  # only its name is the catalog's
+        by_name.setdefault(name, {}).update(constants)
+    if others:
         found = [f"environments = {', '.join(by_name)}", *found]
-    constants = list(by_name.values())
-    if all(each == constants[0] for each in constants):
-        return found + [f"{key} = {value}" for key, value in constants[0].items()]
+    first, *more = by_name.values()
+    if all(each == first for each in more):
+        return found + [f"{key} = {value}" for key, value in first.items()]
     return found + [
         f"{key} of {name} = {value}"
         for name, each in by_name.items()
@@ -133,13 +138,15 @@ def _environment_changes(environments: Sequence[Environment]) -> list[str]:
 def _own_constants(env: Environment) -> dict[str, Any]:
     """Constants that a test would not give to an environment of this name, such as another size."""
     spec, written = env.spec, {}
-    if spec.is_trained or spec.name not in environments():
+    usual = _specs().get((spec.name, env.implementation))
+    if usual is None and env.reference in environments() and not spec.is_trained:
+        if env.implementation in IMPLEMENTATIONS:
+            written = {"implementation": env.implementation}
+        usual = stated_spec(spec.name, image_size=SIDE, **written)
+    if usual is None:  # a file, a rule, a trained network
         side = spec.constants.get("image_size", SIDE)
         return {"image_size": side} if side != SIDE else {}
-    if env.implementation in IMPLEMENTATIONS:
-        written = {"implementation": env.implementation}
-    usual = stated_spec(spec.name, image_size=SIDE, **written).constants
-    return {key: each for key, each in spec.constants.items() if usual.get(key) != each}
+    return {key: each for key, each in spec.constants.items() if usual.constants.get(key) != each}
 
 
 def source_of(method: Method) -> dict[str, Any]:
@@ -227,7 +234,7 @@ class Also(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that ask for it, which the diagnosis does not need."""
+        """The words that ask for all of it except the diagnosis."""
         counts = [(name, getattr(self, name)) for name in COUNTED]
         asked = [f"{name}:{count}" for name, count in counts if count > (name == "seeds")]
         return (*(["truths"] if self.truths else []), *asked)
